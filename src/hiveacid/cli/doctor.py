@@ -49,7 +49,10 @@ def doctor(*, warehouse: str | None, store: str | None, output: str) -> None:
     """Look at Python, Java, PySpark, and the warehouse and its store; exit code 1 if something is wrong."""
     checks = [python(), java(), pyspark(), *worker_pythons()]
     if warehouse is not None:
-        checks += _check_warehouse(warehouse)
+        from hiveacid.storage.paths import is_local  # noqa: PLC0415 - --help needs none of it
+
+        local = is_local(warehouse)
+        checks += local_warehouse(Path(warehouse)) if local else remote_warehouse(warehouse)
     if warehouse is not None or store is not None:
         checks.append(transaction_store(warehouse or "", store))
     for check in (replace(check, advice="") if check.ok else check for check in checks):
@@ -122,12 +125,6 @@ def worker_pythons() -> Iterator[Check]:
             description,
             f"unset {variable}, or give it a Python {own_version}",
         )
-
-
-def _check_warehouse(warehouse: str) -> Iterator[Check]:
-    from hiveacid.storage.paths import is_local  # noqa: PLC0415 - --help needs none of it
-
-    return local_warehouse(Path(warehouse)) if is_local(warehouse) else remote_warehouse(warehouse)
 
 
 def remote_warehouse(warehouse: str) -> Iterator[Check]:

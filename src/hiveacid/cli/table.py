@@ -52,7 +52,8 @@ def list_tables(*, connection: options.ConnectionOptions, database: str, output:
 def describe(*, connection: options.ConnectionOptions, name: str, output: str) -> None:
     """Describe a table: columns, partitions, properties, storage."""
     with connection.session() as session:
-        show(session.sql(f"DESCRIBE FORMATTED {_quoted(name)}"), output)
+        quoted = ".".join(quote_name(part) for part in name.replace("`", "").split("."))
+        show(session.sql(f"DESCRIBE FORMATTED {quoted}"), output)
 
 
 @table.command()
@@ -110,10 +111,6 @@ def _names(schema: str) -> list[str]:
     return [column.split()[0] for column in schema.split(", ")]
 
 
-def _quoted(name: str) -> str:
-    return ".".join(quote_name(part) for part in name.replace("`", "").split("."))
-
-
 @click.command()
 @click.argument("name", metavar="TABLE")
 @options.partition_option("One partition (or those of the first columns).")
@@ -142,7 +139,10 @@ def check(
         if output == "json":
             click.echo(json.dumps(_row(finding), ensure_ascii=False))
         else:
-            _print_finding(finding)
+            mark = click.style(finding.severity.value, fg=_COLOURS[finding.severity.value])
+            click.echo(f"{mark} {finding.kind.code}: {options.escape_controls(finding.path)}")
+            click.echo(options.escape_controls(f"    {finding.kind.meaning}: {finding.message}"))
+            click.echo(options.escape_controls(f"    to do: {finding.advice}"))
     if output != "json":
         click.echo(f"{name}: {_summary(findings)}")
     if any(finding.severity == "damage" for finding in findings):
@@ -158,13 +158,6 @@ def _row(finding: Finding) -> dict[str, str | None]:
         "message": finding.message,
         "advice": finding.advice,
     }
-
-
-def _print_finding(finding: Finding) -> None:
-    mark = click.style(finding.severity.value, fg=_COLOURS[finding.severity.value])
-    click.echo(f"{mark} {finding.kind.code}: {options.escape_controls(finding.path)}")
-    click.echo(options.escape_controls(f"    {finding.kind.meaning}: {finding.message}"))
-    click.echo(options.escape_controls(f"    to do: {finding.advice}"))
 
 
 def _summary(findings: Iterable[Finding]) -> str:

@@ -290,7 +290,9 @@ class Ldap:
                 plain.settimeout(_TIMEOUT)
                 client = plain if self.tls is None else self.tls.wrap_socket(plain, server_hostname=self.host)
                 with client:
-                    client.sendall(_bind_request(self.user_dn.replace("{user}", _escaped(user)), password))
+                    # a name inside a distinguished name (RFC 4514)
+                    escaped = _SPECIAL.sub(lambda match: f"\\{ord(match[1]):02x}", user)
+                    client.sendall(_bind_request(self.user_dn.replace("{user}", escaped), password))
                     code = _result_code(client)
         except (OSError, ValueError) as error:
             raise StoreUnavailableError(
@@ -311,11 +313,6 @@ class Ldap:
         """Return the name as a directory compares it (RFC 4518): without case, width and invisible characters."""
         letters = unicodedata.normalize("NFKC", user)
         return "".join(letter for letter in letters if unicodedata.category(letter) != "Cf").casefold()
-
-
-def _escaped(user: str) -> str:
-    """Escape a name inside a distinguished name (RFC 4514)."""
-    return _SPECIAL.sub(lambda match: f"\\{ord(match[1]):02x}", user)
 
 
 def _bind_request(name: str, password: str) -> bytes:

@@ -83,10 +83,15 @@ def error_status(error: BaseException) -> ThriftStruct:
     error = stack_overflow(error) or error
     if isinstance(error, HiveAcidError):
         code = int(error.code) if error.code.isdigit() else _GENERAL_CODE
-        return _status(f"{error.getCondition()}: {error}", _state(error), code)
-    if _of_spark(error):
-        code, state = _HIVE_CODES.get(_condition(error).partition(".")[0], (_GENERAL_CODE, None))
-        return _status(_text_of_spark(error), state or _state_of_spark(error), code)
+        state = next((state for kind, state in _STATES if isinstance(error, kind)), _GENERAL_STATE)
+        return _status(f"{error.getCondition()}: {error}", state, code)
+    if type(error).__module__.startswith(("pyspark.", "py4j.")):
+        read = getattr(error, "getCondition", None) or getattr(error, "getErrorClass", None)  # before Spark 4
+        condition, read_state = str((read and read()) or ""), getattr(error, "getSqlState", None)
+        code, hive_state = _HIVE_CODES.get(condition.partition(".")[0], (_GENERAL_CODE, None))
+        state = hive_state or str((read_state and read_state()) or _GENERAL_STATE)
+        text = str(getattr(error, "desc", None) or error).partition("\n\nJVM stacktrace:")[0]
+        return _status(text.partition("\n\tat ")[0].strip(), state, code)
     logger.error("a call failed unexpectedly", exc_info=error)
     return _status(f"internal error: {type(error).__name__}; see the server's log", "HY000", _GENERAL_CODE)
 
@@ -99,31 +104,6 @@ def _status(text: str, state: str, code: int) -> ThriftStruct:
         errorCode=code,
         errorMessage=message,
     )
-
-
-def _state(error: HiveAcidError) -> str:
-    return next((state for kind, state in _STATES if isinstance(error, kind)), _GENERAL_STATE)
-
-
-def _of_spark(error: BaseException) -> bool:
-    return type(error).__module__.startswith(("pyspark.", "py4j."))
-
-
-def _text_of_spark(error: BaseException) -> str:
-    """Return the message without the JVM's stack trace."""
-    text = str(getattr(error, "desc", None) or error)
-    return text.partition("\n\nJVM stacktrace:")[0].partition("\n\tat ")[0].strip()
-
-
-def _condition(error: BaseException) -> str:
-    read = getattr(error, "getCondition", None) or getattr(error, "getErrorClass", None)  # before Spark 4
-    return str((read and read()) or "")
-
-
-def _state_of_spark(error: BaseException) -> str:
-    read = getattr(error, "getSqlState", None)
-    state = read and read()
-    return str(state) if state else _GENERAL_STATE
 
 
 _RETRY = 1.0  # seconds

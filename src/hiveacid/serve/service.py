@@ -138,7 +138,8 @@ class Service:
             raise
         except Exception as error:  # noqa: BLE001 - every error becomes an answer, and unexpected ones are logged
             answer = _failed(call.result, error_status(error))
-        self.failures += _is_failure(answer)
+        status = getattr(answer, "status", None)
+        self.failures += status is not None and status.statusCode != hs2_messages.SUCCESS
         body = encode_struct(call.answer(success=answer))
         opened = getattr(answer, "sessionHandle", None)
         try:
@@ -371,8 +372,3 @@ def _failed(declared: type[ThriftStruct], status: ThriftStruct) -> ThriftStruct:
     if declared is hs2_messages.TGetInfoResp:
         return declared(status=status, infoValue=hs2_messages.TGetInfoValue(stringValue=""))
     return declared(status=status)
-
-
-def _is_failure(answer: ThriftStruct) -> bool:
-    status = getattr(answer, "status", None)
-    return status is not None and status.statusCode != hs2_messages.SUCCESS

@@ -354,7 +354,7 @@ def _decide_outside_grammar(context: Context, source: Slice, error: HiveAcidErro
     words = [token.keyword for token in tokens]
     if words[0] == "CACHE":
         raise UnsupportedFeatureError(f"{owned[0]}: {CACHE_ADVICE}")
-    if _makes_function(tokens):
+    if words[0] == "CREATE" and "FUNCTION" in words[:5]:
         raise UnsupportedFeatureError(
             f"a function of Spark's own cannot read {owned[0]}: CREATE VIEW v AS SELECT ..., and query that"
         )
@@ -395,10 +395,6 @@ def _makes_transactional(context: Context, tokens: Sequence[Token]) -> bool:
         setting_definitions.CREATE_AS_INSERT_ONLY
     )
     return setting and not {"USING", "EXTERNAL", "TEMPORARY"}.intersection(words)
-
-
-def _makes_function(tokens: Sequence[Token]) -> bool:
-    return tokens[0].keyword == "CREATE" and "FUNCTION" in (token.keyword for token in tokens[:5])
 
 
 def _makes_view(tokens: Sequence[Token]) -> bool:

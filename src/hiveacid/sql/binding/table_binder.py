@@ -121,8 +121,9 @@ class Binder:
 
     def _bound(self, piece: Slice, text: str, reads: QueryReads) -> Bound:
         self.subqueries = self.subqueries or reads.has_subqueries
+        txn = self.joined or self.reader
         tables: list[tuple[Relation | FunctionCall, BoundTable]] = [
-            (call, BoundTable(self._changes(piece, call), call.name))
+            (call, BoundTable(change_frame(self.context, piece, change_call(piece, call), txn), call.name))
             for call in reads.calls
             if is_change_call(call)
         ]
@@ -194,9 +195,6 @@ class Binder:
                 self.rows[source] = with_view_columns(view, self.run_view(view))
         return source
 
-    def _changes(self, piece: Slice, call: FunctionCall) -> DataFrame:
-        return change_frame(self.context, piece, change_call(piece, call), self.joined or self.reader)
-
     def _ours(self, piece: Slice, relation: Relation) -> TableSource | ViewDefinition | None:
         """Return the table or view of the hiveacid catalog that a name refers to, None if it is Spark's."""
         parts, ref = relation.parts, table_ref(relation.parts)
@@ -206,7 +204,10 @@ class Binder:
         source = find_hiveacid_view(self.context, ref) or find_metadata_table(self.context, parts)
         if source is not None:
             return source
-        if _names_files(parts) or exists_in_spark(self.context.env, parts):
+        # files by their format, or by the class that reads them, and their path
+        if len(parts) > 1 and (parts[0] in _FILE_FORMATS or "/" in parts[-1]):
+            return None
+        if exists_in_spark(self.context.env, parts):
             return None
         line, column = piece.position(relation.start)
         near = self._similar_name(parts)
@@ -226,7 +227,9 @@ class Binder:
         return did_you_mean(ref.name, catalog.list_tables(database))
 
     def _bound_table(self, source: TableSource, name: str) -> BoundTable:
-        frame, hidden = self._rows(source), len(self._virtual_columns(source))
+        if source not in self.rows:
+            self.rows[source] = self.frame(source)
+        frame, hidden = self.rows[source], len(self._virtual_columns(source))
         if hidden:
             frame = with_own_ids(frame)
         owner = (source.table.name,) if source.metadata else ()
@@ -267,11 +270,6 @@ class Binder:
         else:
             with active_session(self.apart):
                 yield self.apart
-
-    def _rows(self, source: TableSource) -> DataFrame:
-        if source not in self.rows:
-            self.rows[source] = self.frame(source)
-        return self.rows[source]
 
     def _virtual_columns(self, source: TableSource) -> list[str]:
         if not source.virtual_columns:
@@ -345,11 +343,6 @@ def is_view_of_session(context: Context, ref: TableRef) -> bool:
             f"{ref.name} is a temporary view in this session: to write to the table, name it {hidden}"
         )
     return True
-
-
-def _names_files(parts: Sequence[str]) -> bool:
-    """Tell whether a name means files by their format, or by the class that reads them, and their path."""
-    return len(parts) > 1 and (parts[0] in _FILE_FORMATS or "/" in parts[-1])
 
 
 def is_spark_table(context: Context, table: TableDefinition) -> bool:

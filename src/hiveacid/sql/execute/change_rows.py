@@ -58,23 +58,16 @@ def insert_rows(execution: ExecutionContext, statement: Insert) -> DataFrame:
     name = execution.find(statement.table)
     text = statement.full_query
     if statement.replaced is not None:
-        return _replace_where(execution, statement, name, statement.replaced)
+        run = partial(_replace_in_txn, execution, statement, name, statement.replaced)
+        with errors_at(statement.table.line, statement.table.column):
+            report = run_with_retry(execution.context, name, "OVERWRITE", joined, run, exclusive=True)
+        return write_result(execution.context.env, report)
     options = _options(statement, text, partition_values(execution, statement.partition))
     rows = partial(_rows, execution, text)
     # The source of an overwrite is read under the lock, because it may be the target.
     source = rows if statement.overwrite else rows(joined)
     with errors_at(statement.table.line, statement.table.column), spark_errors_at_source(text):
         report = insert(execution.context, name, source, options, joined)
-    return write_result(execution.context.env, report)
-
-
-def _replace_where(
-    execution: ExecutionContext, statement: Insert, name: TableName, condition: Slice
-) -> DataFrame:
-    """INSERT INTO t REPLACE WHERE: delete the rows that the condition selects, and insert those of the query."""
-    run = partial(_replace_in_txn, execution, statement, name, condition)
-    with errors_at(statement.table.line, statement.table.column):
-        report = run_with_retry(execution.context, name, "OVERWRITE", execution.joined, run, exclusive=True)
     return write_result(execution.context.env, report)
 
 
@@ -86,6 +79,7 @@ def _replace_in_txn(
     table: TableDefinition,
     txn: Transaction,
 ) -> WriteReport:
+    """INSERT INTO t REPLACE WHERE: delete the rows that the condition selects, and insert those of the query."""
     with execution.binder(txn) as binder:
         expressions = BoundExpressions(binder)
         where = expressions.required(condition)
@@ -139,7 +133,12 @@ def multi_insert(execution: ExecutionContext, statement: MultiInsert) -> DataFra
         with execution.binder(txn) as binder:  # one for all: the query of a view is analysed once
             frames = [_bound_rows(binder, text) for text in texts]
             source = statement.leg_query(replace(statement.legs[0], query=Slice("SELECT 1")))
-            _require_one_source(bound_frame(binder, source))
+            # Each INSERT reads the source again: random functions, also in a view, would give it other rows.
+            unsteady = unsteady_expression(bound_frame(binder, source))
+            if unsteady is not None:
+                raise UnsupportedFeatureError(
+                    f"{unsteady} in the source of a multi-insert gives other rows for each INSERT: write the source into a table first"
+                )
             frames = at_one_moment(context.env, frames)
         reports = []
         legs = [*zip(names, statement.legs, texts, partitions, frames, strict=True)]
@@ -149,15 +148,6 @@ def multi_insert(execution: ExecutionContext, statement: MultiInsert) -> DataFra
             with errors_at(leg.table.line, leg.table.column), spark_errors_at_source(text):
                 reports.append(insert(context, name, frame, _options(leg, text, partition), txn))
     return write_result(context.env, *reports)
-
-
-def _require_one_source(source: DataFrame) -> None:
-    """Refuse a source with random functions, also in a view, because each INSERT reads it again and would get other rows."""
-    unsteady = unsteady_expression(source)
-    if unsteady is not None:
-        raise UnsupportedFeatureError(
-            f"{unsteady} in the source of a multi-insert gives other rows for each INSERT: write the source into a table first"
-        )
 
 
 def _require_one_sample(statement: MultiInsert) -> None:

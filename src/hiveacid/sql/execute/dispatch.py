@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, TypeAlias
@@ -231,7 +232,7 @@ def _executor(execution: ExecutionContext, statement: Statement) -> Executor:
     )
     if kind in _READING and not is_catalog_view:
         return _READING[kind]
-    name = " ".join(_words(kind.__name__))
+    name = re.sub(r"(?<!^)(?=[A-Z])", " ", kind.__name__).upper()  # CREATE TABLE
     execution.require_no_snapshot(name)
     _refuse_hidden_tables(execution, statement)
     if kind in _CHANGING_ROWS:
@@ -249,9 +250,3 @@ def _refuse_hidden_tables(execution: ExecutionContext, statement: Statement) -> 
         creates = isinstance(one, definitions.CreateTable | definitions.CreateTableLike)
         if isinstance(one, TableStatement | dml.LoadData) and not creates:
             is_view_of_session(context, one.table)
-
-
-def _words(name: str) -> list[str]:
-    """Split a class name: CreateTable -> CREATE, TABLE."""
-    spaced = "".join(f" {letter}" if letter.isupper() else letter for letter in name)
-    return spaced.upper().split()

@@ -36,7 +36,7 @@ from hiveacid.sql.binding.view_text import find_hiveacid_view
 from hiveacid.sql.execute import show_rows
 from hiveacid.sql.execute.change_rows import partition_values
 from hiveacid.sql.execute.context import ExecutionContext, Row, small_frame, string_rows
-from hiveacid.sql.statements import PartitionSpec, Properties, TableRef, administration
+from hiveacid.sql.statements import PartitionSpec, TableRef, administration
 from hiveacid.sql.statements.administration import (
     DescribeDatabase,
     DescribeHistory,
@@ -92,14 +92,10 @@ def properties(execution: ExecutionContext, statement: administration.ShowTableP
     relation = _find(execution, statement.table)
     rows: list[Row] = list(relation.properties)
     if statement.key is not None:
-        message = f"Table {relation.name} does not have property: {statement.key}"
-        rows = [(statement.key, _property(relation.properties, statement.key, message))]
+        missing = f"Table {relation.name} does not have property: {statement.key}"
+        by_key = {name.lower(): value for name, value in reversed(relation.properties)}
+        rows = [(statement.key, by_key.get(statement.key.lower(), missing))]
     return string_rows(execution.context.env, ("prpt_name", "prpt_value"), rows)
-
-
-def _property(properties: Properties, key: str, missing: str) -> str:
-    """Return a property's value, by its key compared without case; ``missing`` if there is none."""
-    return next((value for name, value in properties if name.lower() == key.lower()), missing)
 
 
 def columns(execution: ExecutionContext, statement: administration.ShowColumns) -> DataFrame:

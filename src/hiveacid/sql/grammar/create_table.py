@@ -263,7 +263,9 @@ def _finish(cursor: Cursor, draft: _Draft) -> CreateTable:
             "CREATE TABLE AS takes its columns from the query", next(iter(draft.columns.values()))[1]
         )
     _place_partitions(cursor, draft)
-    _check_buckets(cursor, draft)
+    for name, token in draft.bucket_tokens.items():
+        if draft.query is None and name not in draft.columns:
+            cursor.refuse(f"{name} is not one of the table's columns (partition columns excluded)", token)
     return CreateTable(
         table=draft.table,
         columns=tuple(column for column, _ in draft.columns.values()),
@@ -307,9 +309,3 @@ def _place_partitions(cursor: Cursor, draft: _Draft) -> None:
         type_text = draft.partitions[name][0].type
         if type_text and not isinstance(parse_type(type_text), Primitive):
             cursor.refuse("a partition column must be of a primitive type", token)
-
-
-def _check_buckets(cursor: Cursor, draft: _Draft) -> None:
-    for name, token in draft.bucket_tokens.items():
-        if draft.query is None and name not in draft.columns:
-            cursor.refuse(f"{name} is not one of the table's columns (partition columns excluded)", token)

@@ -62,15 +62,13 @@ def decide_ownership(session: NativeConnection, source: Slice) -> Ownership:
     """
     session.follow()
     ownership = decide_owner(session.context, source)
-    is_elsewhere = ownership.owner is Owner.BOTH and session.context.database == ANOTHER_CATALOG
-    return Ownership(Owner.SPARK) if is_elsewhere and not _names_spark_catalog(source) else ownership
-
-
-def _names_spark_catalog(source: Slice) -> bool:
-    return any(
+    if ownership.owner is not Owner.BOTH or session.context.database != ANOTHER_CATALOG:
+        return ownership
+    names_spark_catalog = any(
         name.is_name and name.name.lower() == SPARK_CATALOG and dot.text == "."
         for name, dot in pairwise(source.tokens)
     )
+    return ownership if names_spark_catalog else Ownership(Owner.SPARK)
 
 
 def update_both_catalogs(session: NativeConnection, source: Slice, ownership: Ownership) -> None:
@@ -177,7 +175,10 @@ def drop_mirror(env: SparkEnvironment, statement: definitions.DropDatabase, text
         return frame_of_plan(env, plan)
     before = catalog.getDatabase(name)
     scratch = tempfile.mkdtemp(prefix="hiveacid-dropped-database-")
-    catalog.alterDatabase(_at(before, env, scratch))
+    uri = java_packages(env.spark).java.io.File(scratch).toURI()
+    # Later versions have more fields than 3.5, and Scala 2.12 (Spark 3.5) does not tell their names.
+    fields = [before.productElement(number) for number in range(int(before.productArity()))]
+    catalog.alterDatabase(before.copy(*(uri if field == before.locationUri() else field for field in fields)))
     try:
         return frame_of_plan(env, plan)
     except BaseException:
@@ -187,14 +188,6 @@ def drop_mirror(env: SparkEnvironment, statement: definitions.DropDatabase, text
     finally:
         with suppress(OSError):  # Spark has deleted it
             Path(scratch).rmdir()
-
-
-def _at(database: JavaObject, env: SparkEnvironment, directory: str) -> JavaObject:
-    """Return a database's definition in Spark with another location."""
-    uri = java_packages(env.spark).java.io.File(directory).toURI()
-    # Later versions have more fields than 3.5, and Scala 2.12 (Spark 3.5) does not tell their names.
-    fields = [database.productElement(number) for number in range(int(database.productArity()))]
-    return database.copy(*(uri if field == database.locationUri() else field for field in fields))
 
 
 def require_nothing_foreign(context: Context, name: str) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -25,7 +25,7 @@ from hiveacid.errors import (
     UnsupportedFeatureError,
 )
 from hiveacid.ports.transactions import Client
-from hiveacid.spark.parser.lexer import Token, is_script, tokenize
+from hiveacid.spark.parser.lexer import is_script, tokenize
 from hiveacid.spark.parser.relations import substitute_variables
 from hiveacid.spark.session import capabilities
 from hiveacid.spark.session.bound_plans import BoundTable, named_frame
@@ -132,7 +132,8 @@ class NativeSession(SparkSession):
         if ownership.owner is Owner.SPARK_READING_HIVEACID:
             with self.acid.binder() as binder:
                 return binder.run(binder.bind(Slice(self.acid.with_arguments(source, args))))
-        if self.acid.joined is not None and _has_inner_statements(source.tokens):
+        words = [token.keyword for token in source.tokens[:2]]
+        if self.acid.joined is not None and (is_script(source.tokens) or words == ["EXECUTE", "IMMEDIATE"]):
             raise UnsupportedFeatureError(
                 "EXECUTE IMMEDIATE and scripts run outside the transaction, and ROLLBACK would not undo what they change: "
                 "write the statements themselves, or COMMIT first"
@@ -388,11 +389,6 @@ def _make_parser(
     native_parser = NativeParser(gateway, SparkSession(spark.sparkContext, session), parser)
     gateway.remember(native_parser)
     return native_parser
-
-
-def _has_inner_statements(tokens: Sequence[Token]) -> bool:
-    """Tell whether Spark runs statements inside this one: a script, or EXECUTE IMMEDIATE."""
-    return is_script(tokens) or [token.keyword for token in tokens[:2]] == ["EXECUTE", "IMMEDIATE"]
 
 
 def configure(

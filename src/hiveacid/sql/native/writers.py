@@ -461,14 +461,9 @@ def replace_writers(
 
     def restore() -> None:
         nonlocal native_session
-        native_session = _no_session  # the members of a later session still call these
+        native_session = lambda _: None  # noqa: E731 - the members of a later session still call these
         for name, member in own.items():
             if frame_class.__dict__[name] is members[name]:
                 setattr(frame_class, name, member)
 
     return restore
-
-
-def _no_session(session: SparkSession) -> None:
-    """Return None: Spark's own writers."""
-    del session
