@@ -16,7 +16,6 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from hiveacid.config import Settings
-from hiveacid.config.property_definitions import ADOPTED_TXN
 from hiveacid.core.model import DEFAULT_PARTITION, Column, TableDefinition, TableKind, partition_value
 from hiveacid.core.schema.bucket_hash import (
     MURMUR_C1,
@@ -27,13 +26,7 @@ from hiveacid.core.schema.bucket_hash import (
 )
 from hiveacid.core.schema.partitions import is_canonical
 from hiveacid.core.schema.types import HiveType, Primitive, parse_type
-from hiveacid.errors import (
-    ConfigError,
-    SchemaMismatchError,
-    UnsupportedFeatureError,
-    acid_v1,
-    no_such_column,
-)
+from hiveacid.errors import ConfigError, SchemaMismatchError, UnsupportedFeatureError, acid_v1, no_such_column
 from hiveacid.orc.footer_summary import read_summary
 from hiveacid.orc.key_order import group_rows
 from hiveacid.orc.stored_values import arrow_schema, arrow_type, to_stored_values
@@ -43,6 +36,7 @@ from hiveacid.table.codec_and_writer_options import orc_codec
 from hiveacid.table.context import WriterContext
 from hiveacid.table.partitions import PartitionValues
 from hiveacid.table.read.flush_length_files import readable_length
+from hiveacid.table.read.visible_locations import may_have_acid_v1_events
 
 _POSITIVE = 0x7FFFFFFF
 _HASHED_AS_INT = frozenset({"boolean", "tinyint"})
@@ -119,11 +113,11 @@ def _static_text(column: Column, value: object) -> str | None:
 
 
 def require_no_update_events(context: WriterContext, table: TableDefinition) -> None:
-    """Refuse to add rows beside update events of ACID v1, which only an adopted table can have.
+    """Refuse to add rows beside update events of ACID v1.
 
     Statements have `require_no_acid_v1_events`, which needs the footers that a connection with Spark keeps.
     """
-    if table.kind is not TableKind.FULL_ACID or ADOPTED_TXN.of(table) is None:
+    if not may_have_acid_v1_events(table):
         return
     fs, store = context.fs, context.transactions.store
     partitions = context.catalog.list_partitions(table.name) if table.partition_columns else None

@@ -22,8 +22,9 @@ from __future__ import annotations
 
 import re
 import tempfile
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from pathlib import Path
+from typing import Protocol
 from urllib.parse import quote
 
 from py4j.java_gateway import JavaClass, JavaObject
@@ -45,7 +46,6 @@ from hiveacid.spark.read.partition_lookup import (
     PartitionKey,
     PartitionLookup,
     decoded_path,
-    partition_lookup,
     row_file_name,
     statement_id_from_path,
 )
@@ -56,10 +56,8 @@ from hiveacid.spark.read.scan_source import (
     FileGroup,
     FilesOf,
     ScanSource,
-    data_files,
     escape_globs,
     group_files,
-    original_files,
 )
 from hiveacid.spark.session.capabilities import SparkEnvironment
 from hiveacid.spark.session.jvm import java_class, java_sequence, java_value, session_of
@@ -80,8 +78,14 @@ _KEEP_COLUMNS = f"coalesce({EVENT_COLUMNS}, {AcidColumn.ROW}.`{ABSENT_FIELD}`)"
 # them, and is never computed, because no operation is NULL.
 _KEEP_WHOLE_ROW = f"coalesce({EVENT_COLUMNS}, length(cast({AcidColumn.ROW} as string)))"
 
-KeyColumns = Callable[[PartitionKey, str], Sequence[Expression]]
-"""Returns the columns that a lookup of delete events needs, from the partition key and the statement id of a row."""
+
+class KeyColumns(Protocol):
+    """Columns that a lookup of delete events needs."""
+
+    def columns(self, partition: PartitionKey, statement: str, /) -> Sequence[Expression]:
+        """Return them for the partition key and the statement id of a row."""
+
+
 MIN_FILES = 100
 """Files from which the index costs less than Spark's own listing."""
 _PACKAGES = ("streaming.runtime", "streaming.sinks", "streaming")
@@ -99,8 +103,8 @@ def all_rows(
     source: ScanSource, locations: Sequence[Location], key: KeyColumns | None
 ) -> Iterable[tuple[DataFrame, FileGroup]]:
     """Yield all rows, deleted ones too, with their current write ids (`CURRENT_WRITE_ID_COLUMN`) and the columns of ``key``."""
-    yield from acid_rows(source, locations, data_files(source), key)
-    yield from original_rows(source, locations, original_files(source), key)
+    yield from acid_rows(source, locations, source.data_files, key)
+    yield from original_rows(source, locations, source.original_files, key)
 
 
 def acid_rows(
@@ -120,8 +124,8 @@ def acid_rows(
 
     for group in grouped() if part is None else source.memo.get(("groups", part), grouped):
         frame = read_acid_files(source, group, INSERTS, values=True)
-        partition = partition_lookup(source.env, source.table, group, frame)
-        more = key(partition, statement_id_from_path(group.depth)) if key else ()
+        partition = PartitionLookup(source.env, source.table, group, frame)
+        more = key.columns(partition, statement_id_from_path(group.depth)) if key else ()
         yield _row_columns(source, frame, partition, more), group
 
 
@@ -133,7 +137,7 @@ def original_rows(
         frame = (
             rows.withColumn(AcidColumn.CURRENT_WRITE_ID, F.col(AcidColumn.ORIGINAL_WRITE_ID)) if key else rows
         )
-        yield _original_columns(source, frame, key(PARTITION_KEY, "0") if key else ()), group
+        yield _original_columns(source, frame, key.columns(PARTITION_KEY, "0") if key else ()), group
 
 
 def read_acid_files(
@@ -218,7 +222,7 @@ def _original_columns(source: ScanSource, frame: DataFrame, more: Sequence[Expre
 def delete_event_columns(source: ScanSource, group: FileGroup) -> DataFrame:
     """Return the valid delete events of a group: partition columns, row id, deleting write id."""
     frame = read_acid_files(source, group, DELETES)
-    partition = partition_lookup(source.env, source.table, group, frame)
+    partition = PartitionLookup(source.env, source.table, group, frame)
     return selected(frame, [*partition.columns, _ROW_ID_COLUMN, CURRENT_WRITE_ID_EXPRESSION])
 
 

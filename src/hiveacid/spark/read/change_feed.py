@@ -23,7 +23,7 @@ from hiveacid.core.schema.types import quote_name
 from hiveacid.core.snapshot.change_feed import CHANGE_TYPE, WRITE_ID, ChangedState, ChangeSpan
 from hiveacid.spark.read.acid_rows import all_rows, row_validity
 from hiveacid.spark.read.delete_events import DeleteBounds
-from hiveacid.spark.read.delete_joins import delete_keys, row_key
+from hiveacid.spark.read.delete_joins import RowKey, delete_keys
 from hiveacid.spark.read.partition_lookup import top_directory
 from hiveacid.spark.read.scan import flat_table_frames
 from hiveacid.spark.read.scan_source import CURRENT_WRITE_ID_COLUMN, FileGroup, ScanSource, empty_frame
@@ -93,7 +93,7 @@ class _RowSource:
         if self.source.table.kind is not TableKind.FULL_ACID:
             yield from flat_table_frames(self.source, locations, self._directory_write_id)
             return
-        key = None if bounds is None else row_key(locations, bounds)
+        key = None if bounds is None else RowKey.of(locations, bounds)
         for frame, _ in all_rows(self.source, locations, key):
             yield frame.drop(FILE_NAME)
 

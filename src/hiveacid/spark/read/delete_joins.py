@@ -12,6 +12,7 @@ events alone, and drops each row for whose key a newer event exists.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import reduce
 
 from pyspark.sql import Column as SparkColumn
@@ -25,21 +26,18 @@ from hiveacid.spark.read.acid_rows import (
     CURRENT_WRITE_ID_EXPRESSION,
     DELETES,
     UPDATES_AND_DELETES,
-    KeyColumns,
     all_rows,
     delete_event_columns,
     read_acid_files,
 )
 from hiveacid.spark.read.delete_events import KEY_EXPRESSIONS, DeleteBounds
-from hiveacid.spark.read.partition_lookup import partition_lookup, statement_id_from_path
+from hiveacid.spark.read.partition_lookup import PartitionKey, PartitionLookup, statement_id_from_path
 from hiveacid.spark.read.scan_source import (
     CURRENT_WRITE_ID_COLUMN,
     FileGroup,
     ScanSource,
-    delete_event_files,
     empty_frame,
     group_files,
-    v1_event_files,
 )
 from hiveacid.storage.snapshot_locations import Location
 
@@ -58,12 +56,22 @@ KEY_STRUCT = (
 _OUTSIDE = "[HIVEACID_FORMAT] a delete event lies outside the statistics of its file"
 
 
-def row_key(locations: Sequence[Location], bounds: DeleteBounds) -> KeyColumns:
-    """Return a function that adds the column ``__hiveacid_row_key`` to rows, to be joined with `delete_keys`."""
-    several = len(locations) > 1
-    return lambda partition, _: [
-        named(delete_key(bounds, partition.name if several else None, strict=False), "__hiveacid_row_key")
-    ]
+@dataclass(frozen=True)
+class RowKey:
+    """The column ``__hiveacid_row_key`` of rows as `acid_rows.KeyColumns`, to be joined with `delete_keys`."""
+
+    bounds: DeleteBounds
+    several: bool
+
+    @classmethod
+    def of(cls, locations: Sequence[Location], bounds: DeleteBounds) -> RowKey:
+        """Return the key of rows of some locations, with the partition if these are several."""
+        return cls(bounds, several=len(locations) > 1)
+
+    def columns(self, partition: PartitionKey, _statement: str) -> Sequence[Expression]:
+        """Return the column for rows of a partition."""
+        place = partition.name if self.several else None
+        return [named(delete_key(self.bounds, place, strict=False), "__hiveacid_row_key")]
 
 
 def delete_keys(
@@ -75,12 +83,12 @@ def delete_keys(
 
     def keys_of(group: FileGroup) -> DataFrame:
         frame = read_acid_files(source, group, DELETES)
-        partition = partition_lookup(source.env, source.table, group, frame).name if several else None
+        partition = PartitionLookup(source.env, source.table, group, frame).name if several else None
         return selected(
             frame, [named(delete_key(bounds, partition, strict=True), "__hiveacid_event_key"), *more]
         )
 
-    groups = group_files(source.table, locations, delete_event_files(source))
+    groups = group_files(source.table, locations, source.delete_event_files)
     return reduce(lambda left, right: left.union(right), map(keys_of, groups))
 
 
@@ -121,7 +129,7 @@ def scan_deletes(source: ScanSource, locations: Sequence[Location]) -> DataFrame
 
     A row that was deleted twice has two events. Minor compaction copies them.
     """
-    groups = group_files(source.table, locations, delete_event_files(source))
+    groups = group_files(source.table, locations, source.delete_event_files)
     if not groups:
         partition_columns = source.table.partition_column_names
         return empty_frame(source, current=True).select(*partition_columns, ROW_ID, CURRENT_WRITE_ID_COLUMN)
@@ -134,21 +142,21 @@ def newest_versions(source: ScanSource, locations: Sequence[Location]) -> list[D
     groups = [
         (group, operations)
         for files_of, operations in (
-            (v1_event_files(source), UPDATES_AND_DELETES),
-            (delete_event_files(source), DELETES),
+            (source.v1_event_files, UPDATES_AND_DELETES),
+            (source.delete_event_files, DELETES),
         )
         for group in group_files(source.table, locations, files_of)
     ]
     events = []
     for group, operations in groups:
         frame = read_acid_files(source, group, operations)
-        partition = partition_lookup(source.env, source.table, group, frame)
+        partition = PartitionLookup(source.env, source.table, group, frame)
         events.append(_event_versions(frame, partition.name, group.depth))
     newest = reduce(lambda left, right: left.union(right), events)
     newest = newest.groupBy("__hiveacid_event_key").agg(
         F.max("__hiveacid_event_version").alias("__hiveacid_event_version")
     )
-    rows = all_rows(source, locations, lambda partition, statement: _row_version(partition.name, statement))
+    rows = all_rows(source, locations, _RowVersion())
     return [
         frame.join(newest, _has_newer_event(), "left_anti").drop(
             "__hiveacid_row_key", "__hiveacid_row_version"
@@ -167,12 +175,15 @@ def _event_versions(events: DataFrame, partition: Expression, depth: int) -> Dat
     )
 
 
-def _row_version(partition: Expression, statement: str) -> Sequence[Expression]:
-    """Return key and version of rows as columns, for `_has_newer_event`."""
-    return [
-        named(_key(partition), "__hiveacid_row_key"),
-        named(_version("false", statement), "__hiveacid_row_version"),
-    ]
+@dataclass(frozen=True)
+class _RowVersion:
+    """Key and version of rows as `acid_rows.KeyColumns`, for `_has_newer_event`."""
+
+    def columns(self, partition: PartitionKey, statement: str) -> Sequence[Expression]:
+        return [
+            named(_key(partition.name), "__hiveacid_row_key"),
+            named(_version("false", statement), "__hiveacid_row_version"),
+        ]
 
 
 def _has_newer_event() -> SparkColumn:

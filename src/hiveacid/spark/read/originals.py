@@ -25,9 +25,9 @@ from hiveacid.spark.formats.expressions import Expression, named, selected
 from hiveacid.spark.read.partition_lookup import (
     FILE_PATH,
     PartitionKeyColumns,
+    PartitionLookup,
     can_look_up,
     index_by_spark_path,
-    partition_lookup,
     path_depth,
 )
 from hiveacid.spark.read.scan_source import (
@@ -113,7 +113,7 @@ def _read_group(
         STRICT_READ | group.identity,
         group.options.mapping,
     )
-    partition = partition_lookup(env, table, group, frame)
+    partition = PartitionLookup(env, table, group, frame)
     partition_key = [named(partition.name, PARTITION_KEY.name)] if with_partition_key else []
     if with_partition_key:
         partition_key.append(named(partition.number, PARTITION_KEY.number))

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from functools import partial
+from functools import cached_property, partial
 from urllib.parse import unquote
 
 from py4j.java_gateway import JavaObject
@@ -42,28 +42,21 @@ class PartitionKeyColumns:
     number: str
 
 
-LocationValue = Callable[["Location"], str | int | None]
-
-
 @dataclass(frozen=True)
 class PartitionLookup:
-    """Partition of the rows of a group's scan, as expressions.
-
-    ``by_location``: takes a function that gives each location's value, and the value's Spark type; returns an expression
-    of the row's value. None if only the path of a row's file tells its partition.
-    """
+    """Partition of the rows of a group's scan, as expressions; ``frame``: the scan of its files."""
 
     env: SparkEnvironment
     table: TableDefinition
     group: FileGroup
-    by_location: Callable[[LocationValue, str], Expression] | None = field(repr=False)
+    frame: DataFrame = field(repr=False)
 
     @property
     def name(self) -> Expression:
         """Return the `partition_key`. Raises FormatError if Spark reads other files than those of the group."""
-        if self.by_location is None:
+        if self._only_path_tells:
             return partition_key_from_path(self.table, self.group)
-        return self.by_location(lambda location: partition_key(self.table, location), "string")
+        return self._by_location(lambda location: partition_key(self.table, location), "string")
 
     @property
     def number(self) -> Expression:
@@ -71,13 +64,13 @@ class PartitionLookup:
         locations = self.group.locations
         if self.group.location is not None:
             return str(self.group.numbers[0])
-        if self.by_location is None:
+        if self._only_path_tells:
             numbers = {partition_key(self.table, location): i for i, location in enumerate(locations)}
             return map_lookup(
                 self.env, numbers, as_column(partition_key_from_path(self.table, self.group)), "int"
             )
         by_root = {location.root: i for i, location in enumerate(locations)}
-        return self.by_location(lambda location: by_root[location.root], "int")
+        return self._by_location(lambda location: by_root[location.root], "int")
 
     @property
     def columns(self) -> list[Expression]:
@@ -88,12 +81,32 @@ class PartitionLookup:
         columns = self.table.partition_columns
         expressions: list[Expression] = []
         for index, column in enumerate(columns):
-            if self.by_location is None:
+            if self._only_path_tells:
                 value: Expression = partition_value_from_path(self.group, len(columns) - index)
             else:
-                value = self.by_location(partial(_partition_value, index), "string")
+                value = self._by_location(partial(_partition_value, index), "string")
             expressions.append(named(_typed_value(value, column.type), column.name))
         return expressions
+
+    @property
+    def _only_path_tells(self) -> bool:
+        """Tell whether only the path of a row's file tells its partition."""
+        looked_up = self.table.partition_columns and can_look_up(self.group)
+        return self.group.location is None and not looked_up
+
+    def _by_location(self, value: Callable[[Location], str | int | None], kind: str) -> Expression:
+        """Return the value of a row's location, of a Spark type."""
+        if self.group.location is not None:
+            return F.lit(value(self.group.location)).cast(kind)
+        values = {path: value(location) for path, location in self._locations.items()}
+        return map_lookup(self.env, values, F.col(FILE_PATH), kind)
+
+    @cached_property
+    def _locations(self) -> dict[str, Location]:
+        """Locations by the paths of files, as Spark spells them; asking Spark for its files costs time."""
+        indexes = index_by_spark_path(self.env, self.table, self.group, self.frame)
+        numbers = self.group.numbers
+        return {path: self.group.locations[numbers[index]] for path, index in indexes.items()}
 
 
 PartitionKey = PartitionKeyColumns | PartitionLookup
@@ -102,29 +115,6 @@ PartitionKey = PartitionKeyColumns | PartitionLookup
 
 def _partition_value(index: int, location: Location) -> str | None:
     return location.partition.values[index] if location.partition else None
-
-
-def partition_lookup(
-    env: SparkEnvironment, table: TableDefinition, group: FileGroup, frame: DataFrame
-) -> PartitionLookup:
-    """Return the partition of a group's rows; ``frame``: the scan of its files."""
-    own = group.location
-    if own is not None:
-        return PartitionLookup(env, table, group, lambda value, kind: F.lit(value(own)).cast(kind))
-    if not table.partition_columns or not can_look_up(group):
-        return PartitionLookup(env, table, group, None)
-    # Filled by the first lookup: asking Spark for its files costs time.
-    locations: dict[str, Location] = {}
-
-    def by_path(value: LocationValue, kind: str) -> Expression:
-        if not locations:
-            indexes = index_by_spark_path(env, table, group, frame)
-            for path, index in indexes.items():
-                locations[path] = group.locations[group.numbers[index]]
-        values = {path: value(location) for path, location in locations.items()}
-        return map_lookup(env, values, F.col(FILE_PATH), kind)
-
-    return PartitionLookup(env, table, group, by_path)
 
 
 def index_by_spark_path(

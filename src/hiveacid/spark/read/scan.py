@@ -20,6 +20,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass
 from functools import reduce
 
 import pyarrow as pa
@@ -44,8 +45,8 @@ from hiveacid.spark.read.delete_events import (
     files_without_deletes,
     row_id_spans,
 )
-from hiveacid.spark.read.delete_joins import delete_keys, newest_versions, row_key
-from hiveacid.spark.read.partition_lookup import decoded_path, partition_lookup
+from hiveacid.spark.read.delete_joins import RowKey, delete_keys, newest_versions
+from hiveacid.spark.read.partition_lookup import PartitionKey, PartitionLookup, decoded_path
 from hiveacid.spark.read.scan_source import (
     CURRENT_WRITE_ID_COLUMN,
     PROLEPTIC_CALENDAR,
@@ -53,16 +54,10 @@ from hiveacid.spark.read.scan_source import (
     FileGroup,
     FilesOf,
     ScanSource,
-    data_files,
-    delete_event_files,
     empty_frame,
     escape_globs,
-    filter_files,
     group_files,
-    original_files,
-    row_files,
     scan_columns,
-    v1_event_files,
 )
 from hiveacid.spark.session.capabilities import SparkEnvironment
 from hiveacid.storage.snapshot_locations import Location, map_in_threads
@@ -99,13 +94,13 @@ def scan(
     roots = {location.root for location in without_deletes}
 
     def plain_files(location: Location) -> Sequence[ScanFile]:
-        files = data_files(source)(location)
+        files = source.data_files(location)
         return files if location.root in roots else [file for file in files if file.path in free_files]
 
     frames = None
     if counted:
         deleted = _count_deleted_rows(source, with_deletes, free_files)
-        files_of = plain_files if deleted is None else data_files(source)
+        files_of = plain_files if deleted is None else source.data_files
         frames = _count_from_footers(source, [*without_deletes, *with_deletes], files_of, deleted or 0)
         with_deletes = with_deletes if deleted is None or frames is None else []
     if frames is None:
@@ -113,7 +108,7 @@ def scan(
             source, [*without_deletes, *with_deletes], plain_files, None, ("plain", current, counted)
         )
         frames = [frame for frame, _ in plain_rows]
-    frames += [frame for frame, _ in original_rows(source, without_deletes, original_files(source), None)]
+    frames += [frame for frame, _ in original_rows(source, without_deletes, source.original_files, None)]
     if bounds is not None and with_deletes:
         frames += _live_rows(source, with_deletes, bounds, free_files)
     if with_v1_events:
@@ -132,9 +127,9 @@ def _split_by_events(
     with_deletes: list[Location] = []
     without_deletes: list[Location] = []
     for location in locations:
-        if v1_event_files(source)(location):
+        if source.v1_event_files(location):
             with_v1_events.append(location)
-        elif delete_event_files(source)(location):
+        elif source.delete_event_files(location):
             with_deletes.append(location)
         else:
             without_deletes.append(location)
@@ -148,7 +143,7 @@ def _files_without_deletes(
     if not bounds.keys_fit_long:
         return ()
     files = {
-        file.path: (file.rows, file.keys) for location in locations for file in data_files(source)(location)
+        file.path: (file.rows, file.keys) for location in locations for file in source.data_files(location)
     }
     return files_without_deletes(bounds.boxes, files, min_rows)
 
@@ -160,12 +155,12 @@ def _count_deleted_rows(
 
     Only events of rows that exist count, and those of one row count once.
     """
-    if not locations or any(map(original_files(source), locations)):
+    if not locations or any(map(source.original_files, locations)):
         return None
     files = [
         (number, file.rows, None if file.partly_valid else file.keys)
         for number, location in enumerate(locations)
-        for file in data_files(source)(location)
+        for file in source.data_files(location)
         if file.path not in free_files
     ]
     spans = row_id_spans(files)
@@ -195,14 +190,22 @@ def _live_rows(
     free_files: Collection[str],
 ) -> list[DataFrame]:
     """Return the rows, in locations with delete events, that no delete event matches."""
-    originals, may_match = original_files(source), bounds.may_match
-    with_deletes = filter_files(originals, may_match)
-    without_deletes = filter_files(originals, lambda file: not may_match(file))
-    if not free_files and not any(map(without_deletes, locations)):
-        bounds = bounds.with_single_box
+
+    def files(location: Location) -> list[ScanFile]:
+        return [file for file in source.data_files(location) if file.path not in free_files]
+
+    def with_deletes(location: Location) -> list[ScanFile]:
+        return [file for file in source.original_files(location) if bounds.may_match(file)]
+
+    def without_deletes(location: Location) -> list[ScanFile]:
+        return [file for file in source.original_files(location) if not bounds.may_match(file)]
+
+    all_may_match = not free_files and not any(map(without_deletes, locations))
+    key_bounds = bounds.with_single_box if all_may_match else bounds
     lookup = source.delete_bitmap(locations)
-    key = row_key(locations, bounds) if lookup is None else _deleted_flag(source.env, lookup)
-    files = filter_files(data_files(source), lambda file: file.path not in free_files)
+    key: KeyColumns = RowKey.of(locations, key_bounds)
+    if lookup is not None:
+        key = _DeletedFlag(source.env, lookup)
     frames = [frame for frame, _ in acid_rows(source, locations, files, key)]
     frames += [frame for frame, _ in original_rows(source, locations, with_deletes, key)]
     live = [frame for frame, _ in original_rows(source, locations, without_deletes, None)]
@@ -210,14 +213,21 @@ def _live_rows(
         return live
     if lookup is not None:
         return [without_column(frame.where(f"NOT {_IS_DELETED}"), _IS_DELETED) for frame in frames] + live
-    deletes = delete_keys(source, locations, bounds)
+    deletes = delete_keys(source, locations, key_bounds)
     deletes = F.broadcast(deletes) if bounds.fits_memory else deletes.hint("merge")
     matches = F.expr("__hiveacid_row_key = __hiveacid_event_key")
     return [frame.join(deletes, matches, "left_anti").drop("__hiveacid_row_key") for frame in frames] + live
 
 
-def _deleted_flag(env: SparkEnvironment, lookup: BitmapLookup) -> KeyColumns:
-    return lambda partition, _: [lookup.is_deleted(env, partition.number, _IS_DELETED)]
+@dataclass(frozen=True)
+class _DeletedFlag:
+    """Flag of a row that the delete bitmap has, as `KeyColumns`."""
+
+    env: SparkEnvironment
+    lookup: BitmapLookup
+
+    def columns(self, partition: PartitionKey, _statement: str) -> Sequence[Expression]:
+        return [self.lookup.is_deleted(self.env, partition.number, _IS_DELETED)]
 
 
 def _flat_scan(source: ScanSource, locations: Sequence[Location]) -> DataFrame:
@@ -241,12 +251,12 @@ def flat_table_frames(
     refuse_wall_clocks(source, locations)
     frames = []
     options = STRICT_READ if table.kind is TableKind.PLAIN else STRICT_READ | PROLEPTIC_CALENDAR
-    for group in group_files(table, locations, row_files(source)):
+    for group in group_files(table, locations, source.row_files):
         frame = flat.read(
             source.env, table, escape_globs(group.files), options | group.identity, group.options.mapping
         )
         values = [quote_name(c.name) for c in table.columns]
-        partition = partition_lookup(source.env, table, group, frame)
+        partition = PartitionLookup(source.env, table, group, frame)
         frames.append(selected(frame, [*values, *partition.columns, *more(group)]))
     return frames
 
@@ -263,7 +273,7 @@ def refuse_wall_clocks(source: ScanSource, locations: Sequence[Location]) -> Non
     zone = env.jvm_time_zone
     if env.zones.are_alike(env.spark, zone, "UTC"):
         return
-    files = tuple((file.path, file.length) for location in locations for file in row_files(source)(location))
+    files = tuple((file.path, file.length) for location in locations for file in source.row_files(location))
     found = source.memo.get((*sorted(names), files), lambda: _first_wall_clock(source.fs, files, names))
     if found is not None:
         path, column = found

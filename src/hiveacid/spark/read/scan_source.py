@@ -60,35 +60,25 @@ class ScanSource:
     index_ahead: Callable[[FileGroup], JavaObject | None] = lambda _: None
     subqueries: bool = False
 
+    def row_files(self, location: Location) -> Sequence[ScanFile]:
+        """Return the files with rows of a location."""
+        return self.plans[location.partition].rows
 
-def filter_files(files_of: FilesOf, condition: Callable[[ScanFile], bool]) -> FilesOf:
-    """Return a function that returns those files of ``files_of`` for which the condition holds."""
-    return lambda location: [file for file in files_of(location) if condition(file)]
+    def data_files(self, location: Location) -> Sequence[ScanFile]:
+        """Return those `row_files` that have ACID columns."""
+        return [file for file in self.row_files(location) if file.acid]
 
+    def original_files(self, location: Location) -> Sequence[ScanFile]:
+        """Return those `row_files` of a full ACID table that have no ACID columns."""
+        return [file for file in self.row_files(location) if not file.acid]
 
-def row_files(source: ScanSource) -> FilesOf:
-    """Return a function that returns the files with rows of a location."""
-    return lambda location: source.plans[location.partition].rows
+    def v1_event_files(self, location: Location) -> Sequence[ScanFile]:
+        """Return the data files that may hold update and delete events as well (ACID v1)."""
+        return [file for file in self.data_files(location) if file.has_events]
 
-
-def data_files(source: ScanSource) -> FilesOf:
-    """Return a function that returns those `row_files` that have ACID columns."""
-    return filter_files(row_files(source), lambda file: file.acid)
-
-
-def original_files(source: ScanSource) -> FilesOf:
-    """Return a function that returns those `row_files` of a full ACID table that have no ACID columns."""
-    return filter_files(row_files(source), lambda file: not file.acid)
-
-
-def v1_event_files(source: ScanSource) -> FilesOf:
-    """Return a function that returns the data files that may hold update and delete events as well (ACID v1)."""
-    return filter_files(row_files(source), lambda file: file.acid and file.has_events)
-
-
-def delete_event_files(source: ScanSource) -> FilesOf:
-    """Return a function that returns the files in the delete deltas of a location."""
-    return lambda location: source.plans[location.partition].events
+    def delete_event_files(self, location: Location) -> Sequence[ScanFile]:
+        """Return the files in the delete deltas of a location."""
+        return self.plans[location.partition].events
 
 
 def scan_columns(source: ScanSource, *, current: bool) -> list[tuple[str, T.DataType]]:

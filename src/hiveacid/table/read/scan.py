@@ -20,7 +20,6 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 
 from hiveacid.config import setting_definitions
-from hiveacid.config.property_definitions import ADOPTED_TXN
 from hiveacid.core.format.write_id_lists import RangeShare, ValidWriteIdList
 from hiveacid.core.model import TableDefinition, TableKind
 from hiveacid.core.snapshot.scan_plan import ScanFile
@@ -45,6 +44,7 @@ from hiveacid.table.read.history_and_time_travel import PointInTime
 from hiveacid.table.read.visible_locations import (
     list_as_of,
     list_visible,
+    may_have_acid_v1_events,
     warn_of_foreign_files,
     write_ids_of,
 )
@@ -251,8 +251,8 @@ def scan_locations(
 
 
 def require_no_acid_v1_events(context: Context, table: TableDefinition, txn: Transaction) -> None:
-    """Refuse to add rows to a table with events of ACID v1, which only an adopted table can have."""
-    if table.kind is not TableKind.FULL_ACID or ADOPTED_TXN.of(table) is None:
+    """Refuse to add rows to a table with events of ACID v1. Streams have `require_no_update_events`, which needs no Spark."""
+    if not may_have_acid_v1_events(table):
         return
     write_ids = txn.valid_write_ids(table.name)
     locations = list_visible(context, table, partitions_of(context, table, txn), write_ids, txn)

@@ -52,6 +52,11 @@ def write_ids_of(
     return write_ids_at(context, table, txn, as_of)
 
 
+def may_have_acid_v1_events(table: TableDefinition) -> bool:
+    """Tell whether files may hold update events of ACID v1: those of an adopted table only. Rows must not be added beside them."""
+    return table.kind is TableKind.FULL_ACID and ADOPTED_TXN.of(table) is not None
+
+
 def list_as_of(
     context: StoreContext,
     table: TableDefinition,
