@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import hiveacid
 
 if TYPE_CHECKING:
-    from hiveacid.arrow.table import ScanPlan
+    from hiveacid import ScanPlan
 
 
 def by_ray(plan: ScanPlan, column: str) -> dict[Any, int]:

@@ -1,7 +1,7 @@
 """Hive ACID tables for PySpark: create, read, change, merge and compact them, without Hive.
 
-The public names, and nothing else. They are imported at their first use, so that ``import hiveacid``
-needs neither Spark nor a database driver and takes milliseconds.
+The public functions, the classes of what they return, and nothing else. They are imported at their first use, so that
+``import hiveacid`` needs neither Spark nor a database driver and takes milliseconds.
 """
 
 from __future__ import annotations
@@ -18,32 +18,50 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 
-__all__ = ["AcidSession", "HiveAcidError", "__version__", "configure", "connect", "errors", "open"]
+__all__ = [
+    "AcidSession",
+    "AcidTable",
+    "ArrowTable",
+    "ArrowWarehouse",
+    "HiveAcidError",
+    "Scan",
+    "ScanPlan",
+    "__version__",
+    "configure",
+    "connect",
+    "errors",
+    "open",
+]
 
-_HOMES = (
-    ("AcidSession", "hiveacid.sql.session", "AcidSession"),
-    ("HiveAcidError", "hiveacid.errors", "HiveAcidError"),
-    ("configure", "hiveacid.sql.native.session", "configure"),
-    ("connect", "hiveacid.sql.session", "connect"),
-    ("open", "hiveacid.arrow.warehouse", "open_warehouse"),
-)
+_HOMES = {
+    "AcidSession": "sql.session.AcidSession",
+    "AcidTable": "table.acid_table.AcidTable",
+    "ArrowTable": "arrow.table.ArrowTable",
+    "ArrowWarehouse": "arrow.warehouse.ArrowWarehouse",
+    "HiveAcidError": "errors.HiveAcidError",
+    "Scan": "table.acid_table.Scan",
+    "ScanPlan": "arrow.table.ScanPlan",
+    "configure": "sql.native.builder.configure",
+    "connect": "sql.session.connect",
+    "open": "arrow.warehouse.open_warehouse",
+}
 
 
 def __getattr__(name: str) -> object:
     """Import a public name from its home (PEP 562)."""
-    for public, home, own in _HOMES:
-        if public == name:
-            try:
-                return getattr(import_module(home), own)
-            except ModuleNotFoundError as error:
-                if error.name not in ("pyspark", "py4j"):
-                    raise
-                message = f"hiveacid.{name} needs PySpark: pip install 'hiveacid[spark]'"
-                raise ModuleNotFoundError(message, name=error.name) from error
-    if name in __all__:
-        return import_module(f"hiveacid.{name}")
-    message = f"module 'hiveacid' has no attribute {name!r}"
-    raise AttributeError(message)
+    if name == "errors":
+        return import_module("hiveacid.errors")
+    if name not in _HOMES:
+        message = f"module 'hiveacid' has no attribute {name!r}"
+        raise AttributeError(message)
+    home, _, own = _HOMES[name].rpartition(".")
+    try:
+        return getattr(import_module(f"hiveacid.{home}"), own)
+    except ModuleNotFoundError as error:
+        if error.name not in ("pyspark", "py4j"):
+            raise
+        message = f"hiveacid.{name} needs PySpark: pip install 'hiveacid[spark]'"
+        raise ModuleNotFoundError(message, name=error.name) from error
 
 
 def __dir__() -> list[str]:

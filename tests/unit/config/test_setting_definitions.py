@@ -222,13 +222,19 @@ def test_importing_the_package_is_cheap() -> None:
 def test_the_public_names_are_all_there() -> None:
     assert dir(hiveacid) == [
         "AcidSession",
+        "AcidTable",
+        "ArrowTable",
+        "ArrowWarehouse",
         "HiveAcidError",
+        "Scan",
+        "ScanPlan",
         "__version__",
         "configure",
         "connect",
         "errors",
         "open",
     ]
+    assert all(getattr(hiveacid, name).__name__ == name for name in dir(hiveacid) if name[0].isupper())
     with pytest.raises(AttributeError, match="no_such_name"):
         hiveacid.no_such_name  # noqa: B018
 
