@@ -14,13 +14,8 @@ from hiveacid.core.model import Column, TableDefinition, TableName
 from hiveacid.core.predicates import UNDECIDED, UNKNOWN, AllOf, AnyOf, Comparison, Not, Operator, Predicate
 from hiveacid.core.schema.storage_formats import ORC
 from hiveacid.errors import NoSuchColumnError, ParseError, SchemaMismatchError, StatementError
-from hiveacid.spark.predicates import literals
-from hiveacid.spark.predicates.column_conditions import (
-    Conjunct,
-    condition_rows,
-    conjuncts,
-    predicate_of,
-)
+from hiveacid.spark.predicates import predicate_reader
+from hiveacid.spark.predicates.column_conditions import Conjunct, condition_rows, conjuncts, predicate_of
 from hiveacid.spark.session.capabilities import SparkEnvironment
 from hiveacid.spark.session.classic_session import plan_of
 
@@ -290,7 +285,7 @@ def test_long_lists_are_read_at_once(
     )
     plan = plan_of(condition_rows(env, table, where))
     one_by_one = predicate_of(table, plan)
-    monkeypatch.setattr(literals, "_FEW", 0)
+    monkeypatch.setattr(predicate_reader, "_FEW", 0)
     assert repr(predicate_of(table, plan)) == repr(one_by_one)
 
 
@@ -301,7 +296,7 @@ def test_a_list_of_a_thousand_values_takes_few_round_trips(
         f"id IN ({', '.join(map(str, range(1000)))})": _equal("id", *range(1000)),
         f"s IN ({', '.join(map(repr, map(str, range(1000))))})": _equal("s", *map(str, range(1000))),
     }
-    monkeypatch.setattr(literals, "constant_value", lambda tree: pytest.fail(f"{tree} is read alone"))
+    monkeypatch.setattr(predicate_reader, "constant_value", lambda tree: pytest.fail(f"{tree} is read alone"))
     table = TableDefinition(TableName("db", "t"), (Column("id", "int"), Column("s", "string")), ORC, "/t")
     for where, expected in conditions.items():
         assert predicate_of(table, plan_of(condition_rows(env, table, where))) == expected

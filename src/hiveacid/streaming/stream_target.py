@@ -160,7 +160,9 @@ def partition_texts(values: pa.Array, column: Column) -> pa.Array:
     else:
         texts = values.cast(pa.string())
     if kind == "timestamp":
-        texts = _short_fraction(texts)
+        # without trailing zeros of the fraction, and without the point if no digit is left
+        texts = pc.replace_substring_regex(texts, r"(\.\d*?)0+$", r"\1")
+        texts = pc.replace_substring_regex(texts, r"\.$", "")
     of_default = pc.is_in(texts, pa.array(["", DEFAULT_PARTITION]))
     texts = pc.if_else(of_default, pa.scalar(None, pa.string()), texts)
     for text in pc.unique(texts).to_pylist():
@@ -169,11 +171,6 @@ def partition_texts(values: pa.Array, column: Column) -> pa.Array:
                 f"partition column {column.name}: Hive writes the {column.type} {text} differently; insert these rows by Spark"
             )
     return texts
-
-
-def _short_fraction(texts: pa.Array) -> pa.Array:
-    """Remove trailing zeros of a fraction, and the point if no digit is left."""
-    return pc.replace_substring_regex(pc.replace_substring_regex(texts, r"(\.\d*?)0+$", r"\1"), r"\.$", "")
 
 
 def check_bucketing(table: TableDefinition) -> None:

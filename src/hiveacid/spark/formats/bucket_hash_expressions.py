@@ -93,7 +93,11 @@ class _Hashing:
             case "boolean" | "tinyint":
                 return value.cast("int")
             case "smallint":
-                return value.cast("int") if self.old else self._murmur(_short_bytes(value))
+                if self.old:
+                    return value.cast("int")
+                return self._murmur(
+                    F.unhex(F.lpad(F.hex(value.cast("int").bitwiseAND(F.lit(0xFFFF))), 4, "0"))
+                )
             case "int":
                 return value if self.old else murmur_int(value)
             case "date":
@@ -143,10 +147,6 @@ class _Hashing:
         if self.old:
             return call(self.env, hive, "hashCode", "int")
         return self._murmur(call(self.env, hive, "bigIntegerBytes", "binary"))
-
-
-def _short_bytes(value: SparkColumn) -> SparkColumn:
-    return F.unhex(F.lpad(F.hex(value.cast("int").bitwiseAND(F.lit(0xFFFF))), 4, "0"))
 
 
 def _timestamp_bytes(local: SparkColumn) -> SparkColumn:

@@ -1,7 +1,7 @@
 """Push-down: from the text of a condition to the partitions and row groups that a scan may skip.
 
 Main flow: ``column_conditions`` lets Spark parse and analyse a condition, and splits it into conjuncts;
-``predicate_reader`` and ``literals`` read each analysed tree as a predicate (``core.predicates``). Two consumers follow:
+``predicate_reader`` reads each analysed tree as a predicate (``core.predicates``). Two consumers follow:
 
 - ``partition_pruning`` drops partitions in which the conjuncts over partition columns cannot hold;
 - ``search_argument`` widens the comparisons until no reader can skip a matching row, and passes them to the ORC reader.

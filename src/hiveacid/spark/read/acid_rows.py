@@ -133,11 +133,16 @@ def original_rows(
     source: ScanSource, locations: Sequence[Location], files_of: FilesOf, key: KeyColumns | None
 ) -> Iterable[tuple[DataFrame, FileGroup]]:
     """Yield all rows of original files, as `all_rows` does."""
+    values = [named(original_column(i), column.name) for i, column in enumerate(source.table.all_columns)]
+    file = named(decoded_path("__hiveacid_file"), FILE_NAME)
+    write_id = named(AcidColumn.ORIGINAL_WRITE_ID, CURRENT_WRITE_ID_COLUMN)
     for group, rows in original_frames(source, locations, files_of, with_partition_key=key is not None):
-        frame = (
-            rows.withColumn(AcidColumn.CURRENT_WRITE_ID, F.col(AcidColumn.ORIGINAL_WRITE_ID)) if key else rows
-        )
-        yield _original_columns(source, frame, key.columns(PARTITION_KEY, "0") if key else ()), group
+        frame: DataFrame = rows
+        more: Sequence[Expression] = ()
+        if key is not None:
+            frame = rows.withColumn(AcidColumn.CURRENT_WRITE_ID, F.col(AcidColumn.ORIGINAL_WRITE_ID))
+            more = key.columns(PARTITION_KEY, "0")
+        yield selected(frame, [*values, _ROW_ID_COLUMN, file, write_id, *more]), group
 
 
 def read_acid_files(
@@ -209,14 +214,6 @@ def _row_columns(
         CURRENT_WRITE_ID_EXPRESSION,
     ]
     return selected(frame, [*values, *partition.columns, *identity, *more])
-
-
-def _original_columns(source: ScanSource, frame: DataFrame, more: Sequence[Expression]) -> DataFrame:
-    columns = source.table.all_columns
-    values = [named(original_column(index), column.name) for index, column in enumerate(columns)]
-    file = named(decoded_path("__hiveacid_file"), FILE_NAME)
-    write_id = named(AcidColumn.ORIGINAL_WRITE_ID, CURRENT_WRITE_ID_COLUMN)
-    return selected(frame, [*values, _ROW_ID_COLUMN, file, write_id, *more])
 
 
 def delete_event_columns(source: ScanSource, group: FileGroup) -> DataFrame:

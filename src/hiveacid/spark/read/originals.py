@@ -89,11 +89,13 @@ def original_frames(
         looked_up = can_look_up(group)
         looked_up_facts = file_facts if looked_up else None
         rows = _read_group(source, per_file, group, looked_up_facts, with_partition_key=with_partition_key)
-        numbered = frame_of_plan(source.env, plan_of(_numbered_by_task(rows)))
-        yield (
-            group,
-            _with_row_ids(numbered) if looked_up else _join_file_facts(source, numbered, group, file_facts),
-        )
+        # Each file is read by one task as a whole, so that a row's number in the task is that in the file.
+        in_task = f"monotonically_increasing_id() & {(1 << 33) - 1}L"  # the task is in the bits above
+        rows = rows.selectExpr("*", f"if(__hiveacid_block = 0, {in_task}, NULL) AS __hiveacid_number")
+        numbered = frame_of_plan(source.env, plan_of(rows))
+        if not looked_up:
+            numbered = _join_file_facts(source, numbered, group, file_facts)
+        yield group, _with_row_ids(numbered)
 
 
 def _read_group(
@@ -175,16 +177,10 @@ def _path_tail(table: TableDefinition, group: FileGroup) -> str:
     return f"substring_index(url_decode(replace(_metadata.file_path, '+', '%2B')), '/', -{depth})"
 
 
-def _numbered_by_task(rows: DataFrame) -> DataFrame:
-    """Add the number of each row, in files each of which one task reads as a whole (`SparkEnvironment.session_with_task_per_file`)."""
-    in_task = f"monotonically_increasing_id() & {(1 << 33) - 1}L"  # the task is in the bits above
-    return rows.selectExpr("*", f"if(__hiveacid_block = 0, {in_task}, NULL) AS __hiveacid_number")
-
-
 def _join_file_facts(
     source: ScanSource, numbered: DataFrame, group: FileGroup, file_facts: Sequence[_FileFacts]
 ) -> DataFrame:
-    """Return rows with their row ids; a join finds the facts of each row's file."""
+    """Add the facts of each row's file by a join."""
     depth = path_depth(source.table, group)
     paths = ("/".join(file.split("/")[-depth:]) for file in group.files)
     values = [(path, *facts) for path, facts in zip(paths, file_facts, strict=True)]
@@ -195,9 +191,7 @@ def _join_file_facts(
     )
     # Spark drops an unused join only if it knows that the keys are unique
     by_file = by_file.coalesce(1).dropDuplicates(["__hiveacid_path"])
-    return _with_row_ids(
-        numbered.join(F.broadcast(by_file), F.expr("__hiveacid_tail = __hiveacid_path"), "left")
-    )
+    return numbered.join(F.broadcast(by_file), F.expr("__hiveacid_tail = __hiveacid_path"), "left")
 
 
 def _with_row_ids(numbered: DataFrame) -> DataFrame:

@@ -10,7 +10,6 @@ from collections.abc import Mapping, Sequence
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
-from pyspark.sql.types import DataType
 
 from hiveacid.core.format.names import ROW_ID
 from hiveacid.core.model import (
@@ -23,12 +22,8 @@ from hiveacid.core.model import (
     partition_value,
 )
 from hiveacid.core.schema.types import parse_type, quote_name
-from hiveacid.errors import (
-    SchemaMismatchError,
-    did_you_mean_any,
-    no_such_column,
-)
-from hiveacid.spark.formats.expressions import Expression, as_column, cast, named, renamed, selected
+from hiveacid.errors import SchemaMismatchError, did_you_mean_any, no_such_column
+from hiveacid.spark.formats.expressions import as_column, cast, named, renamed, selected
 from hiveacid.spark.formats.types import assignment_cast, column_type, store_cast
 from hiveacid.spark.session.capabilities import SparkEnvironment
 from hiveacid.spark.write.sort_and_stage import ACTION, Action, value_text
@@ -81,19 +76,14 @@ def fit_columns(
     given = _given_names(table, frame, [c.name for c in wanted], columns, by_name=by_name)
     fields = dict(zip(given, frame.schema.fields, strict=True))
     frame = frame if frame.columns == given else renamed(frame, given)
-    values = [
-        _fitted_column(c, fields[c.name].dataType, by_name=by_name)
-        if c.name in fields
-        else named(cast("NULL", column_type(c)), c.name)
-        for c in wanted
-    ]
+    values = []
+    for c in wanted:
+        value = cast("NULL", column_type(c))
+        if c.name in fields:
+            have, want = fields[c.name].dataType, parse_type(c.type)
+            value = store_cast(quote_name(c.name), have, want, c.name, by_name=by_name)
+        values.append(named(value, c.name))
     return selected(frame, values)
-
-
-def _fitted_column(column: Column, have: DataType, *, by_name: bool) -> Expression:
-    value = quote_name(column.name)
-    fitted = store_cast(value, have, parse_type(column.type), column.name, by_name=by_name)
-    return named(fitted, column.name)
 
 
 def _given_names(

@@ -171,18 +171,13 @@ def _distribute_in_directory(env: SparkEnvironment, frame: DataFrame, file_size:
     size = None if _is_distributed_by_query(plan) else _source_size(plan, file_size)
     if size is None:
         return frame.coalesce(MAX_TASKS)
-    if size <= file_size or file_size >= _split_size(env):
+    if size <= file_size or file_size >= int(env.state.conf().filesMaxPartitionBytes()):
         # Not fewer tasks than the session has cores: the query may compute much from few bytes.
         least = max(MIN_GROUPS, env.spark.sparkContext.defaultParallelism)
         return frame.coalesce(min(MAX_TASKS, max(least, -(-size // file_size))))
     # Without columns Spark deals rows out in turn, and sorts them all first, so that a repeated task does the same.
     atomic = [f.name for f in frame.schema.fields if not isinstance(f.dataType, _NESTED)]
     return _rebalance(env, frame, atomic[:_HASHED_COLUMNS], file_size).coalesce(MAX_TASKS)
-
-
-def _split_size(env: SparkEnvironment) -> int:
-    """Return the bytes of its files that Spark lets one task read."""
-    return int(env.spark._jsparkSession.sessionState().conf().filesMaxPartitionBytes())  # noqa: SLF001
 
 
 def _is_distributed_by_query(plan: JavaObject) -> bool:
