@@ -67,11 +67,11 @@ from hiveacid.table.cleaning.delete_files import (
 from hiveacid.table.codec_and_writer_options import orc_codec
 from hiveacid.table.context import Context
 from hiveacid.table.definition import (
-    alter,
     check_definition,
     exclusive_name,
     exclusive_table,
     lock_of_location,
+    put_definition,
 )
 from hiveacid.table.partitions import PartitionValues, partition_name, partitions_of, static_values
 from hiveacid.table.write.insert import InsertOptions, empty_partitions, insert_lock, write_rows
@@ -228,7 +228,8 @@ def require_removable(context: Context, table: TableDefinition, partitions: Sequ
 
 def add_columns(context: Context, name: TableName, columns: Sequence[Column]) -> None:
     """Append columns; rows written before have NULL in them."""
-    alter(context, name, lambda table: replace(table, columns=(*table.columns, *columns)))
+    with exclusive_table(context, name) as (table, txn):
+        put_definition(context, table, replace(table, columns=(*table.columns, *columns)), txn)
 
 
 def set_properties(context: Context, name: TableName, changes: Mapping[str, str]) -> None:
@@ -243,17 +244,14 @@ def set_properties(context: Context, name: TableName, changes: Mapping[str, str]
             raise errors.CatalogError(f"{name}: set 'EXTERNAL' in a statement of its own")
         convert(context, name, changes)
         return
-
-    def edit(table: TableDefinition) -> TableDefinition:
+    with exclusive_table(context, name) as (table, txn):
         check_properties(table, changes)
         changed = table.with_properties(dict(changes))
         if external is not None:
             changed = replace(changed, external=external)
         if {ORC_COMPRESS.name, LAYOUT_LEVEL.name}.intersection(map(str.lower, changes)):
             _check_codec(context, changed)
-        return changed
-
-    alter(context, name, edit)
+        put_definition(context, table, changed, txn)
 
 
 def unset_properties(
@@ -261,8 +259,7 @@ def unset_properties(
 ) -> None:
     """Remove table properties."""
     refuse_reserved(name, names)
-
-    def edit(table: TableDefinition) -> TableDefinition:
+    with exclusive_table(context, name) as (table, txn):
         for key in names:
             if table.property(key) is None and not if_exists:
                 near = did_you_mean(key, dict(table.properties))
@@ -272,9 +269,7 @@ def unset_properties(
             for key in names
         ):
             raise errors.CatalogError(f"{name}: properties that decide how files are read cannot be unset")
-        return table.without_properties(*map(str.lower, names))
-
-    alter(context, name, edit)
+        put_definition(context, table, table.without_properties(*map(str.lower, names)), txn)
 
 
 def rename_table(context: Context, name: TableName, new: TableName) -> None:
@@ -286,7 +281,8 @@ def rename_table(context: Context, name: TableName, new: TableName) -> None:
     if context.catalog.get_database(new.database) is None:
         raise errors.no_such_database(new.database, context.catalog.list_databases())
     check_name("table", new.name)
-    alter(context, name, lambda table: replace(table, name=new), new)
+    with exclusive_table(context, name, new) as (table, txn):
+        put_definition(context, table, replace(table, name=new), txn)
 
 
 def partition_values(context: Context, table: TableDefinition, spec: Spec) -> tuple[str | None, ...]:

@@ -6,7 +6,7 @@ Rules: Hive's ``TransactionalValidationListener``.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 
 from hiveacid.core.format.names import RESERVED_NAMES
@@ -116,18 +116,16 @@ def exclusive_table(
         yield context.require(name), txn
 
 
-def alter(
-    context: Context, name: TableName, edit: Callable[[TableDefinition], TableDefinition], *new: TableName
+def put_definition(
+    context: Context, table: TableDefinition, edited: TableDefinition, txn: Transaction
 ) -> None:
-    """Replace a table's definition by an edited one, after checking it.
+    """Check an edited definition, and put it in the place of a table's, under the lock of `exclusive_table` (``txn``).
 
-    ``new``: the new name, if the edit changes it. It is locked as well: statements may wait for it already, and the next
-    one must wait for the renaming.
+    Lock the new name as well, if the edit changes it: statements may wait for it already, and the next one must wait for the
+    renaming.
     """
-    with exclusive_table(context, name, *new) as (table, txn):
-        edited = edit(table)
-        check_definition(edited)
-        if edited.name != name and context.catalog.get_table(edited.name) is not None:
-            raise AlreadyExistsError(f"table {edited.name} exists already")
-        txn.require_open_in_store()  # without the lock, another client may have changed the definition meanwhile
-        context.catalog.alter_table(name, edited)
+    check_definition(edited)
+    if edited.name != table.name and context.catalog.get_table(edited.name) is not None:
+        raise AlreadyExistsError(f"table {edited.name} exists already")
+    txn.require_open_in_store()  # without the lock, another client may have changed the definition meanwhile
+    context.catalog.alter_table(table.name, edited)

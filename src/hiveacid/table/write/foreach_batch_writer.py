@@ -36,7 +36,7 @@ from hiveacid.spark.write.update_delete_merge_rows import (
     split_changes,
 )
 from hiveacid.table.context import Context
-from hiveacid.table.definition import alter
+from hiveacid.table.definition import exclusive_table, put_definition
 from hiveacid.table.read.scan import list_snapshot
 from hiveacid.table.write.insert import InsertOptions, insert
 from hiveacid.table.write.merge import Merge
@@ -148,14 +148,11 @@ class StreamWriter:
         if not self.options.merge_schema:
             return
         control = self._control_columns()
-
-        def edit(table: TableDefinition) -> TableDefinition:
+        if not columns_to_add(frame, self.context.require(self.table).column_names, control):
+            return
+        with exclusive_table(self.context, self.table) as (table, txn):
             new = columns_to_add(frame, table.column_names, control)
-            return replace(table, columns=(*table.columns, *new))
-
-        table = self.context.require(self.table)
-        if edit(table) != table:
-            alter(self.context, self.table, edit)
+            put_definition(self.context, table, replace(table, columns=(*table.columns, *new)), txn)
 
     def _control_columns(self) -> list[str]:
         """Return the columns of the feed that control a row's change (``change_type``, ``sequence_by``)."""
