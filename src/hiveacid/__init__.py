@@ -41,7 +41,7 @@ _HOMES = {
     "HiveAcidError": "errors.HiveAcidError",
     "Scan": "table.acid_table.Scan",
     "ScanPlan": "arrow.table.ScanPlan",
-    "configure": "sql.native.builder.configure",
+    "configure": "sql.native.session.configure",
     "connect": "sql.session.connect",
     "open": "arrow.warehouse.open_warehouse",
 }
