@@ -44,11 +44,11 @@ class HiveWarehouseBuilder:
     spark: SparkSession
     database: str | None = None
 
-    def defaultDB(self, database: str) -> HiveWarehouseBuilder:  # noqa: N802 - HWC's name
+    def defaultDB(self, database: str) -> HiveWarehouseBuilder:
         """Make a database the current one of the connection."""
         return HiveWarehouseBuilder(self.spark, database)
 
-    def userPassword(self, user: str, password: str) -> HiveWarehouseBuilder:  # noqa: N802 - HWC's name
+    def userPassword(self, user: str, password: str) -> HiveWarehouseBuilder:
         """Refuse: there is no HiveServer2 to log in to. Raises UnsupportedFeatureError."""
         del user, password
         return self._refuse("userPassword")
@@ -63,7 +63,7 @@ class HiveWarehouseBuilder:
         del principal
         return self._refuse("principal")
 
-    def credentialsEnabled(self) -> HiveWarehouseBuilder:  # noqa: N802 - HWC's name
+    def credentialsEnabled(self) -> HiveWarehouseBuilder:
         """Refuse: there is no HiveServer2. Raises UnsupportedFeatureError."""
         return self._refuse("credentialsEnabled")
 
@@ -101,9 +101,9 @@ class HiveWarehouse:
         """Return the rows of a query. Raises the errors of `hiveacid.errors`."""
         return self.acid.sql(query)
 
-    executeQuery = execute = sql  # noqa: N815 - HWC's names
+    executeQuery = execute = sql
 
-    def executeUpdate(self, statement: str, propagateException: bool = True) -> bool:  # noqa: FBT001, FBT002, N802, N803 - HWC's names
+    def executeUpdate(self, statement: str, propagateException: bool = True) -> bool:
         """Run a statement; return True. An error is raised whatever ``propagateException`` says."""
         del propagateException
         self.acid.sql(statement)
@@ -117,41 +117,41 @@ class HiveWarehouse:
         """Return the Spark session."""
         return self.acid.context.env.spark
 
-    def setDatabase(self, database: str) -> None:  # noqa: N802 - HWC's name
+    def setDatabase(self, database: str) -> None:
         """Make a database the current one."""
         self.acid.use(database)
 
-    def showDatabases(self) -> DataFrame:  # noqa: N802 - HWC's name
+    def showDatabases(self) -> DataFrame:
         """Return the databases."""
         return self.acid.sql("SHOW DATABASES")
 
-    def showTables(self) -> DataFrame:  # noqa: N802 - HWC's name
+    def showTables(self) -> DataFrame:
         """Return the tables of the current database."""
         return self.acid.sql("SHOW TABLES")
 
-    def describeTable(self, name: str) -> DataFrame:  # noqa: N802 - HWC's name
+    def describeTable(self, name: str) -> DataFrame:
         """Return a table's columns."""
         return self.acid.sql(f"DESCRIBE {name}")
 
-    def createDatabase(self, name: str, ifNotExists: bool) -> None:  # noqa: FBT001, N802, N803 - HWC's names
+    def createDatabase(self, name: str, ifNotExists: bool) -> None:
         """Make a database."""
         self.acid.sql(f"CREATE DATABASE {'IF NOT EXISTS ' if ifNotExists else ''}{name}")
 
-    def dropDatabase(self, name: str, ifExists: bool, cascade: bool) -> None:  # noqa: FBT001, N802, N803 - HWC's names
+    def dropDatabase(self, name: str, ifExists: bool, cascade: bool) -> None:
         """Drop a database, with its tables if ``cascade``."""
         self.acid.sql(
             f"DROP DATABASE {'IF EXISTS ' if ifExists else ''}{name}{' CASCADE' if cascade else ''}"
         )
 
-    def dropTable(self, name: str, ifExists: bool, purge: bool) -> None:  # noqa: FBT001, N802, N803 - HWC's names
+    def dropTable(self, name: str, ifExists: bool, purge: bool) -> None:
         """Drop a table."""
         self.acid.sql(f"DROP TABLE {'IF EXISTS ' if ifExists else ''}{name}{' PURGE' if purge else ''}")
 
-    def createTable(self, name: str) -> CreateTableBuilder:  # noqa: N802 - HWC's name
+    def createTable(self, name: str) -> CreateTableBuilder:
         """Return a builder of a table."""
         return CreateTableBuilder(self.acid, name)
 
-    def mergeBuilder(self) -> MergeBuilder:  # noqa: N802 - HWC's name
+    def mergeBuilder(self) -> MergeBuilder:
         """Return a builder of a MERGE."""
         return MergeBuilder(self.acid)
 
@@ -172,22 +172,22 @@ class CreateTableBuilder:
     _buckets: str = ""
     _properties: dict[str, str] = field(default_factory=lambda: {TRANSACTIONAL.name: "true"})
 
-    def ifNotExists(self) -> CreateTableBuilder:  # noqa: N802 - HWC's name
+    def ifNotExists(self) -> CreateTableBuilder:
         """Do nothing where the table exists."""
         self._if_not_exists = True
         return self
 
-    def column(self, name: str, type: str) -> CreateTableBuilder:  # noqa: A002 - HWC's name
+    def column(self, name: str, type: str) -> CreateTableBuilder:
         """Add a column."""
         self._columns.append(f"{name} {type}")
         return self
 
-    def partition(self, name: str, type: str) -> CreateTableBuilder:  # noqa: A002 - HWC's name
+    def partition(self, name: str, type: str) -> CreateTableBuilder:
         """Add a partition column."""
         self._partitions.append(f"{name} {type}")
         return self
 
-    def clusterBy(self, numBuckets: int, *columns: str) -> CreateTableBuilder:  # noqa: N802, N803 - HWC's names
+    def clusterBy(self, numBuckets: int, *columns: str) -> CreateTableBuilder:
         """Divide rows into buckets. Raises ConfigError unless a number and at least one column are given."""
         given: object = numBuckets  # a caller may forget it
         if not isinstance(given, int) or isinstance(given, bool) or given < 1 or not columns:
@@ -200,7 +200,7 @@ class CreateTableBuilder:
         self._properties[key] = value
         return self
 
-    def toString(self) -> str:  # noqa: N802 - HWC's name
+    def toString(self) -> str:
         """Return the statement."""
         exists = "IF NOT EXISTS " if self._if_not_exists else ""
         partitions = f" PARTITIONED BY ({', '.join(self._partitions)})" if self._partitions else ""
@@ -225,12 +225,12 @@ class MergeBuilder:
     _on: str = ""
     _clauses: dict[str, str] = field(default_factory=dict)
 
-    def mergeInto(self, targetTable: str, alias: str) -> MergeBuilder:  # noqa: N802, N803 - HWC's names
+    def mergeInto(self, targetTable: str, alias: str) -> MergeBuilder:
         """Name the table that is changed."""
         self._target = f"{targetTable} AS {alias}"
         return self
 
-    def using(self, sourceTableOrExpr: str, alias: str) -> MergeBuilder:  # noqa: N803 - HWC's name
+    def using(self, sourceTableOrExpr: str, alias: str) -> MergeBuilder:
         """Name the source: a table, a temporary view, or a query in parentheses."""
         self._source = f"{sourceTableOrExpr} AS {alias}"
         return self
@@ -240,19 +240,19 @@ class MergeBuilder:
         self._on = expr
         return self
 
-    def whenMatchedThenUpdate(self, matchExpr: str | None, *nameValuePairs: str) -> MergeBuilder:  # noqa: N802, N803 - HWC's names
+    def whenMatchedThenUpdate(self, matchExpr: str | None, *nameValuePairs: str) -> MergeBuilder:
         """Update matched rows for which ``matchExpr`` holds (None: all), by pairs like ``qty = s.qty``."""
         return self._when("update", "MATCHED", matchExpr, f"UPDATE SET {', '.join(nameValuePairs)}")
 
-    def whenMatchedThenDelete(self, matchExpr: str | None) -> MergeBuilder:  # noqa: N802, N803 - HWC's names
+    def whenMatchedThenDelete(self, matchExpr: str | None) -> MergeBuilder:
         """Delete matched rows for which ``matchExpr`` holds (None: all)."""
         return self._when("delete", "MATCHED", matchExpr, "DELETE")
 
-    def whenNotMatchedInsert(self, matchExpr: str | None, *values: str) -> MergeBuilder:  # noqa: N802, N803 - HWC's names
+    def whenNotMatchedInsert(self, matchExpr: str | None, *values: str) -> MergeBuilder:
         """Insert values, one for each column, for source rows without a match."""
         return self._when("insert", "NOT MATCHED", matchExpr, f"INSERT VALUES ({', '.join(values)})")
 
-    def toString(self) -> str:  # noqa: N802 - HWC's name
+    def toString(self) -> str:
         """Return the statement."""
         clauses = [self._clauses[name] for name in ("update", "delete", "insert") if name in self._clauses]
         return " ".join([f"MERGE INTO {self._target} USING {self._source} ON {self._on}", *clauses])

@@ -60,14 +60,11 @@ def migrate(
     in exactly one store at any time: as soon as it is in the new store, the old one reports that it does not exist. The
     command moves no table while transactions are open. A repeated call completes a move that was interrupted.
     """
-    if every == bool(names):
+    if (every and names) or not (every or names):
         raise click.UsageError("give either names of tables or databases (sales.*), or --all")
     target = ConnectionOptions(to_warehouse or connection.warehouse, to, (), connection.verbose)
-    moved, failed = _move(connection, names, target, dry_run=dry_run)
-    for item in moved:
-        if isinstance(item, str):
-            click.echo(json.dumps({"view": item}, ensure_ascii=False))
-            continue
+    tables, views, failed = _move(connection, names, target, dry_run=dry_run)
+    for item in tables:
         row = {
             "table": str(item.table.name),
             "kind": item.table.kind.value,
@@ -76,19 +73,21 @@ def migrate(
             "partitions": len(item.partitions),
         }
         click.echo(json.dumps(row, ensure_ascii=False))
+    for view in views:
+        click.echo(json.dumps({"view": view}, ensure_ascii=False))
     if failed:
         raise click.exceptions.Exit(1)
 
 
 def _move(
     connection: ConnectionOptions, names: Sequence[str], to: ConnectionOptions, *, dry_run: bool
-) -> tuple[list[MigratedTable | str], int]:
-    """Return the moved tables and the names of the moved views, and the number of tables that failed."""
+) -> tuple[list[MigratedTable], list[str], int]:
+    """Return the moved tables, the names of the moved views, and the number of tables that failed."""
     from hiveacid.catalog.migrate import Migration, MigrationStore  # noqa: PLC0415 - keeps --help fast
     from hiveacid.ports.clock import SystemClock  # noqa: PLC0415
     from hiveacid.storage.local_file_system import LocalFileSystem  # noqa: PLC0415
 
-    moved: list[MigratedTable | str] = []
+    moved: list[MigratedTable] = []
     failed = 0
     with connection.opened_store() as old, to.opened_store(existing=False) as new:
         migration = Migration(
@@ -110,11 +109,10 @@ def _move(
                 continue
             if item is not None:
                 moved.append(item)
-        moved_tables = {item.table.name for item in moved if not isinstance(item, str)}
-        moved += _move_views(
-            migration, migration.views(_databases(migration, names)), moved_tables, dry_run=dry_run
-        )
-    return moved, failed
+        databases = {TableName.parse(name).database for name in names}
+        views = migration.views(databases or set(migration.source.store.list_databases()))
+        moved_views = _move_views(migration, views, {item.table.name for item in moved}, dry_run=dry_run)
+    return moved, moved_views, failed
 
 
 def _move_views(
@@ -149,12 +147,6 @@ def _move_views(
             err=True,
         )
     return moved
-
-
-def _databases(migration: Migration, names: Sequence[str]) -> set[str]:
-    if not names:
-        return set(migration.source.store.list_databases())
-    return {TableName.parse(name).database for name in names}
 
 
 def _find_obstacle(migration: Migration, view: TableName, reachable: Collection[TableName]) -> str:

@@ -6,7 +6,6 @@ against the bytes of the message before it reads, and refuses deep nesting. It u
 `stores.hms.thrift_structs`, but not the Thrift library, whose limits are for clients of trusted servers.
 """
 
-# ruff: noqa: N815 - the fields have Thrift's names
 from __future__ import annotations
 
 import struct

@@ -204,7 +204,7 @@ class ClientOperation:
         return hs2_messages.TOperationHandle(
             operationId=hs2_messages.THandleIdentifier(guid=self.guid, secret=self.secret),
             operationType=self.kind,
-            hasResultSet=self.tell_result(),
+            hasResultSet=self.announce_result(),
             modifiedRowCount=None if self.modified_rows is None else float(self.modified_rows),
         )
 
@@ -246,7 +246,7 @@ class ClientOperation:
             self._cursor = ResultCursor(RowsResult([("result", "string")], []))
         return self._cursor
 
-    def tell_result(self) -> bool:
+    def announce_result(self) -> bool:
         """Tell the client whether there is a result. While the operation runs, this follows from its statement."""
         if self.state in (hs2_messages.PENDING, hs2_messages.RUNNING):
             self._told_of_result = self._told_of_result or self.expects_result

@@ -267,7 +267,7 @@ class Service:
             status=SUCCESS,
             operationState=operation.state,
             **{name: getattr(failure, name, None) for name in ("sqlState", "errorCode", "errorMessage")},
-            hasResultSet=operation.tell_result(),
+            hasResultSet=operation.announce_result(),
             numModifiedRows=operation.modified_rows,
         )
 

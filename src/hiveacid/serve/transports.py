@@ -33,10 +33,10 @@ from hiveacid.services.http_server import Access
 _LENGTH = struct.Struct(">I")
 _HEAD = struct.Struct(">BI")
 _START, _OK, _BAD, _ERROR, _COMPLETE = 1, 2, 3, 4, 5
-_PIECE = 1 << 18
+_MAX_RECEIVED = 1 << 18
 _SMALL = 1 << 16  # bytes of a message that need not be counted
 _LARGEST_NEGOTIATION = 1 << 16
-_GONE = select.POLLHUP | select.POLLERR | getattr(select, "POLLRDHUP", 0)
+_DISCONNECTED = select.POLLHUP | select.POLLERR | getattr(select, "POLLRDHUP", 0)
 _WITHOUT_SASL = b"\x80\x01"  # the first bytes of a message without SASL
 
 
@@ -112,7 +112,7 @@ class Wire:
         if remaining <= 0:
             raise TimeoutError("the client took too long")
         self.socket.settimeout(remaining)
-        return self.socket.recv(min(most, _PIECE))
+        return self.socket.recv(min(most, _MAX_RECEIVED))
 
     def push_back(self, data: bytes) -> None:
         """Let the next read begin with ``data``."""
@@ -141,8 +141,8 @@ class Wire:
         """Tell whether the client has closed its side of the connection, or this server its own."""
         poll = select.poll()
         try:
-            poll.register(self.socket, _GONE)
-        except ValueError:  # the socket has no number any more
+            poll.register(self.socket, _DISCONNECTED)
+        except ValueError:  # the socket is closed
             return True
         return bool(poll.poll(0))
 
@@ -240,9 +240,11 @@ def _refusal(wire: Wire, reason: str, user: str = "", status: int = _BAD) -> Ref
 
 PATH = "/cliservice"
 _LARGEST_HEAD = 16 << 10
-_END = b"\r\n\r\n"
+_END_OF_HEAD = b"\r\n\r\n"
 _IDLE = 60.0  # seconds between two requests of a connection
-_KIND = "application/x-thrift"  # a foreign web page would need a CORS preflight for it, which is not answered
+_CONTENT_TYPE = (
+    "application/x-thrift"  # a foreign web page would need a CORS preflight for it, which is not answered
+)
 
 
 @dataclass(frozen=True)
@@ -291,7 +293,7 @@ def serve_http(
             user, proof = _authenticated_user(request, authentication, wire.limits.refusal_delay)
             size = _body_size(request, wire)
             keep = request.header("connection").lower() != "close"
-            send = partial(_send_answer, wire, HTTPStatus.OK, kind=_KIND, keep=keep, challenge=proof)
+            send = partial(_send_answer, wire, HTTPStatus.OK, kind=_CONTENT_TYPE, keep=keep, challenge=proof)
             with in_flight.hold(size):
                 answer(user, wire.read_exactly(size), send)
         except RefusedRequestError as refused:
@@ -312,14 +314,14 @@ def _read_head(wire: Wire) -> Request | None:
     if not data:
         return None
     wire.set_deadline(wire.limits.patience)
-    while _END not in data:
+    while _END_OF_HEAD not in data:
         if len(data) >= _LARGEST_HEAD:
             raise RefusedRequestError(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE, "the headers are too large")
         piece = wire.read_some(_LARGEST_HEAD)
         if not piece:
             raise EOFError("the client disconnected")
         data += piece
-    head, _, rest = data.partition(_END)
+    head, _, rest = data.partition(_END_OF_HEAD)
     wire.push_back(rest)
     lines = head.decode("latin-1").split("\r\n")
     words = lines[0].split(" ")
@@ -338,8 +340,10 @@ def _require_call(request: Request, access: Access) -> None:
     """Raise RefusedRequestError unless path, type and Host header are those that a client of this server sends."""
     if request.method != "POST" or request.path.rstrip("/") != PATH:
         raise RefusedRequestError(HTTPStatus.NOT_FOUND, f"only POST {PATH} exists")
-    if request.header("content-type").partition(";")[0].strip().lower() != _KIND:
-        raise RefusedRequestError(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, f"the Content-Type must be {_KIND}")
+    if request.header("content-type").partition(";")[0].strip().lower() != _CONTENT_TYPE:
+        raise RefusedRequestError(
+            HTTPStatus.UNSUPPORTED_MEDIA_TYPE, f"the Content-Type must be {_CONTENT_TYPE}"
+        )
     refusal = access.refusal(request.path, request.headers.get("host", []), None)
     if refusal is not None:
         raise RefusedRequestError(refusal, "the Host header is not a name of this server: see --host-name")
@@ -350,13 +354,16 @@ def _authenticated_user(request: Request, authentication: Authentication, delay:
     scheme, _, encoded = request.header("authorization").partition(" ")
     try:
         sent = base64.b64decode(encoded.lstrip(": ").rstrip(), validate=True)  # Hive JDBC sends a colon
-        if scheme.lower() != authentication.challenge.partition(" ")[0].lower():
-            sent = b""
-        user, _, password = ("", "", "") if authentication.kerberos else sent.decode().partition(":")
-    except ValueError:  # no base 64, no ASCII, or no UTF-8 in it
-        sent, user, password = b"", "", ""
+    except ValueError:  # not Base64
+        sent = b""
+    if scheme.lower() != authentication.challenge.partition(" ")[0].lower():
+        sent = b""
     if authentication.kerberos is not None:
         return _user_of_ticket(sent, authentication.kerberos)
+    try:
+        user, _, password = sent.decode().partition(":")
+    except UnicodeDecodeError:
+        user, password = "", ""
     if authentication.open_to_all:
         user = user or "anonymous"
     try:

@@ -15,7 +15,7 @@ from hiveacid.core.model import TableName
 from hiveacid.core.schema.location_overlap import Place
 from hiveacid.errors import HiveAcidError, StatementTooLargeError, UnsupportedFeatureError
 from hiveacid.spark.parser.lexer import Token, TokenKind, is_script, string_value
-from hiveacid.spark.parser.relations import FunctionCall, named_tables
+from hiveacid.spark.parser.relations import named_tables
 from hiveacid.spark.session.capabilities import SparkEnvironment
 from hiveacid.spark.session.classic_session import ANOTHER_CATALOG, is_temporary_view, spark_catalog_table
 from hiveacid.sql.binding.parameters import has_identifier_clause
@@ -294,10 +294,7 @@ def makes_own_table(context: Context, statement: Statement) -> bool:
         return True
     if statement.has_spark_provider:
         return False
-    settings = context.settings
-    if settings.get(setting_definitions.CREATE_AS_ACID) or settings.get(
-        setting_definitions.CREATE_AS_INSERT_ONLY
-    ):
+    if _creates_transactional(context):
         return not statement.external
     return statement.storage is not None and not context.env.hive_support
 
@@ -322,17 +319,12 @@ def _reads_hiveacid_table(context: Context, piece: Slice) -> bool:
     except HiveAcidError:
         # Not Spark's grammar, or a name that only Spark resolves. Spark reports that, unless a table of ours may be named.
         return any(_find_named_table(context, parts) is not None for parts in _names_behind(tokens))
-    return any(_find_named_table(context, relation.parts) is not None for relation in reads.relations) or any(
-        _reads_changes(context, piece, call) for call in reads.calls
+    if any(_find_named_table(context, relation.parts) is not None for relation in reads.relations):
+        return True
+    changed = [table_of_change_call(piece, call) for call in reads.calls if is_change_call(call)]
+    return any(
+        name is None or context.catalog.get_table(context.resolve(name)) is not None for name in changed
     )
-
-
-def _reads_changes(context: Context, piece: Slice, call: FunctionCall) -> bool:
-    """Tell whether a call of a table function reads changes of a table of the hiveacid catalog, as far as can be told."""
-    if not is_change_call(call):
-        return False
-    name = table_of_change_call(piece, call)
-    return name is None or context.catalog.get_table(context.resolve(name)) is not None
 
 
 def _find_named_table(context: Context, parts: Sequence[str]) -> TableName | None:
@@ -343,7 +335,7 @@ def _find_named_table(context: Context, parts: Sequence[str]) -> TableName | Non
 
 
 def _decide_outside_grammar(context: Context, source: Slice, error: HiveAcidError) -> Ownership:
-    """Decide who carries out a statement that the grammar refuses; raise ``error`` if Spark must not carry it out."""
+    """Decide a statement outside our grammar: Spark's, unless it touches a hiveacid table; then raise ``error``."""
     tokens = source.tokens
     if _makes_transactional(context, tokens):
         raise error  # Spark would create a table that is transactional by its properties only
@@ -390,11 +382,13 @@ def _makes_transactional(context: Context, tokens: Sequence[Token]) -> bool:
     }
     if words_of_hive.intersection(pairwise(texts)):
         return True
-    settings = context.settings
-    setting = settings.get(setting_definitions.CREATE_AS_ACID) or settings.get(
-        setting_definitions.CREATE_AS_INSERT_ONLY
-    )
-    return setting and not {"USING", "EXTERNAL", "TEMPORARY"}.intersection(words)
+    return _creates_transactional(context) and not {"USING", "EXTERNAL", "TEMPORARY"}.intersection(words)
+
+
+def _creates_transactional(context: Context) -> bool:
+    """Tell whether a CREATE TABLE makes a transactional table by the session's settings."""
+    get = context.settings.get
+    return get(setting_definitions.CREATE_AS_ACID) or get(setting_definitions.CREATE_AS_INSERT_ONLY)
 
 
 def _makes_view(tokens: Sequence[Token]) -> bool:

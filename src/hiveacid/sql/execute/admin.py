@@ -1,21 +1,16 @@
-"""Transactions and settings; COMPACT, SHOW COMPACTIONS and ABORT COMPACTIONS, with Hive's columns and messages."""
+"""Transactions and settings; COMPACT and ABORT COMPACTIONS, with Hive's columns and messages."""
 
 from __future__ import annotations
-
-import re
-from collections.abc import Callable, Mapping
 
 from pyspark.sql import DataFrame
 
 from hiveacid.catalog.opening import implied_settings
 from hiveacid.config.setting_definitions import AUTO_COMPACT
-from hiveacid.core.compaction.queue_records import Compaction
 from hiveacid.core.transactions.states import CompactionState
-from hiveacid.errors import CompactionError, ConfigError, StatementError, TransactionStateError
+from hiveacid.errors import CompactionError, ConfigError, TransactionStateError
 from hiveacid.ports.transactions import TxnKind
 from hiveacid.sql.execute.change_rows import partition_values
 from hiveacid.sql.execute.context import ExecutionContext, small_frame, string_rows
-from hiveacid.sql.execute.show_and_describe import named_partition
 from hiveacid.sql.execute.show_rows import abort_transactions
 from hiveacid.sql.statements import administration
 from hiveacid.table.acid_table import AcidTable
@@ -114,11 +109,8 @@ _COMPACTED = (
     ("message", "string"),
 )
 _ABORTED = (("compactionid", "bigint"), ("status", "string"), ("message", "string"))
-_NO_VALUE = " --- "  # MetaStoreUtils.NO_VAL
 
-Key = int | str
 
-_ORDER = re.compile(r"[`'\"]?([a-z_]+)[`'\"]?(?:\s+(asc|desc))?", re.IGNORECASE)
 _ABORT_REASON = "Compaction Aborted by Abort Compaction request."
 
 
@@ -154,110 +146,3 @@ def _abort_compaction(execution: ExecutionContext, number: int) -> tuple[str, st
     except CompactionError:
         return "Error", "No Such Compaction Id Available"
     return "Success", "Successfully aborted compaction"
-
-
-def show_compactions(execution: ExecutionContext, statement: administration.ShowCompactions) -> DataFrame:
-    """SHOW COMPACTIONS, as Hive 4 shows them, with its filters."""
-    name = statement.table.resolve(execution.context.database) if statement.table else None
-    partition = named_partition(execution, name, statement.partition) if name else None
-    execution.context.store.abort_timed_out()
-    jobs = [
-        job
-        for job in execution.context.store.show_compactions()
-        if statement.compaction_id in (None, job.id)
-        and statement.database in (None, job.request.table.database)
-        and name in (None, job.request.table)
-        and partition in (None, job.request.partition)
-        and statement.pool in (None, job.request.pool)
-        and statement.kind in (None, job.request.kind)
-        and statement.status in (None, job.state)
-    ]
-    if statement.order_by is not None:
-        jobs = _sorted(jobs, statement.order_by.text)
-    rows = [tuple(_cell(value(job)) for value in _COLUMNS.values()) for job in jobs[: statement.limit]]
-    return string_rows(execution.context.env, tuple(_COLUMNS), rows)
-
-
-def _sorted(jobs: list[Compaction], order: str) -> list[Compaction]:
-    """Sort jobs by the columns of ORDER BY; nulls come first, as in Hive."""
-    for part in reversed(order.split(",")):
-        match = _ORDER.fullmatch(part.strip())
-        column = re.sub(r"^c[cq]_", "", match[1].lower()) if match else ""
-        key = _SORTED_BY.get(_ALIASES.get(column, column))
-        if match is None or key is None:
-            raise StatementError(
-                f"SHOW COMPACTIONS cannot be ordered by {part.strip()}: its columns are {', '.join(_SORTED_BY)}"
-            )
-        jobs = sorted(jobs, key=_null_first(key), reverse=(match[2] or "").lower() == "desc")
-    return jobs
-
-
-def _duration(job: Compaction) -> int | None:
-    return None if job.ended is None or job.started is None else job.ended - job.started
-
-
-_COLUMNS: Mapping[str, Callable[[Compaction], Key | None]] = {
-    "compactionid": lambda job: job.id,
-    "dbname": lambda job: job.request.table.database,
-    "tabname": lambda job: job.request.table.name,
-    "partname": lambda job: job.request.partition,
-    "type": lambda job: job.request.kind.upper(),
-    "state": lambda job: job.state,
-    "workerhost": lambda job: _host_and_id(job.worker)[0],
-    "workerid": lambda job: _host_and_id(job.worker)[1],
-    "enqueuetime": lambda job: job.enqueued,
-    "starttime": lambda job: job.started,
-    "duration": _duration,
-    "hadoopjobid": lambda _: None,
-    "errormessage": lambda job: job.error,
-    "initiatorhost": lambda job: _host_and_id(job.initiator)[0],
-    "initiatorid": lambda job: _host_and_id(job.initiator)[1],
-    "poolname": lambda job: job.request.pool,
-    "txnid": lambda job: job.txn_id,
-    "nexttxnid": lambda job: job.next_txn_id,
-    "committime": lambda job: job.commit_time,
-    "hightestwriteid": lambda job: job.high_watermark,
-}
-# Workers and initiators are sorted by host and id together.
-_SORTED_BY: Mapping[str, Callable[[Compaction], Key | None]] = {
-    name: value
-    for name, value in _COLUMNS.items()
-    if name not in {"workerhost", "hadoopjobid", "initiatorhost"}
-} | {"workerid": lambda job: job.worker, "initiatorid": lambda job: job.initiator}
-# Columns of the metastore's tables, as Hive's own clause names them.
-_ALIASES: Mapping[str, str] = {
-    "id": "compactionid",
-    "database": "dbname",
-    "table": "tabname",
-    "partition": "partname",
-    "worker_id": "workerid",
-    "enqueue_time": "enqueuetime",
-    "start": "starttime",
-    "error_message": "errormessage",
-    "initiator_id": "initiatorid",
-    "pool_name": "poolname",
-    "txn_id": "txnid",
-    "next_txn_id": "nexttxnid",
-    "commit_time": "committime",
-    "highest_write_id": "hightestwriteid",
-}
-
-
-def _null_first(key: Callable[[Compaction], Key | None]) -> Callable[[Compaction], tuple[bool, Key]]:
-    def sort_key(job: Compaction) -> tuple[bool, Key]:
-        value = key(job)
-        return value is not None, 0 if value is None else value
-
-    return sort_key
-
-
-def _cell(value: str | int | None) -> str:
-    return _NO_VALUE if value is None else str(value)
-
-
-def _host_and_id(worker: str | None) -> tuple[str | None, str | None]:
-    """Split ``host-id`` at its last dash (``MetaStoreUtils.getHostFromId``)."""
-    if worker is None:
-        return None, None
-    host, _, own_id = worker.rpartition("-")
-    return (host, own_id) if host else (own_id, None)

@@ -34,11 +34,11 @@ from hiveacid.sql.statements.dml import (
     Insert,
     LoadData,
     Merge,
+    MergeAction,
     MergeClause,
     MergeMatch,
     MultiInsert,
     Update,
-    WhenClause,
 )
 from hiveacid.table.partitions import partition_name, static_values
 from hiveacid.table.write import update_delete as change
@@ -432,7 +432,7 @@ def _with_clause(
     if clause.match is MergeMatch.NOT_MATCHED:
         return table_merge.when_not_matched_insert(_insert_values(clause, expressions, table), condition)
     by_source = clause.match is MergeMatch.NOT_MATCHED_BY_SOURCE
-    if clause.action is WhenClause.DELETE:
+    if clause.action is MergeAction.DELETE:
         when = table_merge.when_not_matched_by_source_delete if by_source else table_merge.when_matched_delete
         return when(condition)
     values = expressions.assignments(clause.assignments)

@@ -171,7 +171,7 @@ _READING: Mapping[type, Executor] = {
     administration.ShowColumns: show_and_describe.columns,
     administration.ShowTransactions: show_and_describe.transactions,
     administration.ShowLocks: show_and_describe.locks,
-    administration.ShowCompactions: admin.show_compactions,
+    administration.ShowCompactions: show_and_describe.compactions,
     administration.ShowConf: show_and_describe.conf,
     administration.SetOption: admin.set_option,
     administration.ResetOption: admin.reset_option,

@@ -133,6 +133,27 @@ def locks(execution: ExecutionContext, statement: administration.ShowLocks) -> D
     return string_rows(execution.context.env, show_rows.LOCK_COLUMNS, show_rows.lock_rows(matches))
 
 
+def compactions(execution: ExecutionContext, statement: administration.ShowCompactions) -> DataFrame:
+    """SHOW COMPACTIONS, as Hive 4 shows them, with its filters."""
+    name = statement.table.resolve(execution.context.database) if statement.table else None
+    partition = named_partition(execution, name, statement.partition) if name else None
+    execution.context.store.abort_timed_out()
+    jobs = [
+        job
+        for job in execution.context.store.show_compactions()
+        if statement.compaction_id in (None, job.id)
+        and statement.database in (None, job.request.table.database)
+        and name in (None, job.request.table)
+        and partition in (None, job.request.partition)
+        and statement.pool in (None, job.request.pool)
+        and statement.kind in (None, job.request.kind)
+        and statement.status in (None, job.state)
+    ]
+    order = None if statement.order_by is None else statement.order_by.text
+    rows = show_rows.compaction_rows(jobs, order, statement.limit)
+    return string_rows(execution.context.env, tuple(show_rows.COMPACTION_COLUMNS), rows)
+
+
 def named_partition(execution: ExecutionContext, name: TableName, spec: PartitionSpec) -> str | None:
     """Return Hive's name of the partition in a specification, None if the specification is empty."""
     if not spec:

@@ -1,10 +1,11 @@
-"""Rows of SHOW TRANSACTIONS, SHOW LOCKS and SHOW TABLES, and ABORT TRANSACTIONS, all without Spark."""
+"""Rows of SHOW TRANSACTIONS, SHOW LOCKS, SHOW COMPACTIONS and SHOW TABLES, and ABORT TRANSACTIONS, all without Spark."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
+from hiveacid.core.compaction.queue_records import Compaction
 from hiveacid.core.model import TxnId
 from hiveacid.core.transactions.states import TransactionState
 from hiveacid.errors import (
@@ -108,3 +109,99 @@ def abort_transactions(store: TransactionPort, ids: Sequence[int]) -> None:
         if state == TransactionState.COMMITTED:
             raise TransactionStateError(f"transaction {txn_id} has committed: it cannot be aborted any more")
     store.abort_txns([TxnId(txn_id) for txn_id in ids], "ABORT TRANSACTIONS")
+
+
+Key = int | str
+_NO_VALUE = " --- "  # MetaStoreUtils.NO_VAL
+_ORDER = re.compile(r"[`'\"]?([a-z_]+)[`'\"]?(?:\s+(asc|desc))?", re.IGNORECASE)
+
+
+def compaction_rows(jobs: Iterable[Compaction], order: str | None, limit: int | None) -> list[TextRow]:
+    """Return jobs as Hive 4 shows them; ``order``: the text behind ORDER BY."""
+    chosen = list(jobs) if order is None else _sorted(list(jobs), order)
+    return [tuple(_cell(value(job)) for value in COMPACTION_COLUMNS.values()) for job in chosen[:limit]]
+
+
+def _sorted(jobs: list[Compaction], order: str) -> list[Compaction]:
+    """Sort jobs by the columns of ORDER BY; nulls come first, as in Hive."""
+    for part in reversed(order.split(",")):
+        match = _ORDER.fullmatch(part.strip())
+        column = re.sub(r"^c[cq]_", "", match[1].lower()) if match else ""
+        key = _SORTED_BY.get(_ALIASES.get(column, column))
+        if match is None or key is None:
+            raise StatementError(
+                f"SHOW COMPACTIONS cannot be ordered by {part.strip()}: its columns are {', '.join(_SORTED_BY)}"
+            )
+        jobs = sorted(jobs, key=_null_first(key), reverse=(match[2] or "").lower() == "desc")
+    return jobs
+
+
+def _duration(job: Compaction) -> int | None:
+    return None if job.ended is None or job.started is None else job.ended - job.started
+
+
+COMPACTION_COLUMNS: Mapping[str, Callable[[Compaction], Key | None]] = {
+    "compactionid": lambda job: job.id,
+    "dbname": lambda job: job.request.table.database,
+    "tabname": lambda job: job.request.table.name,
+    "partname": lambda job: job.request.partition,
+    "type": lambda job: job.request.kind.upper(),
+    "state": lambda job: job.state,
+    "workerhost": lambda job: _host_and_id(job.worker)[0],
+    "workerid": lambda job: _host_and_id(job.worker)[1],
+    "enqueuetime": lambda job: job.enqueued,
+    "starttime": lambda job: job.started,
+    "duration": _duration,
+    "hadoopjobid": lambda _: None,
+    "errormessage": lambda job: job.error,
+    "initiatorhost": lambda job: _host_and_id(job.initiator)[0],
+    "initiatorid": lambda job: _host_and_id(job.initiator)[1],
+    "poolname": lambda job: job.request.pool,
+    "txnid": lambda job: job.txn_id,
+    "nexttxnid": lambda job: job.next_txn_id,
+    "committime": lambda job: job.commit_time,
+    "hightestwriteid": lambda job: job.high_watermark,
+}
+# Workers and initiators are sorted by host and id together.
+_SORTED_BY: Mapping[str, Callable[[Compaction], Key | None]] = {
+    name: value
+    for name, value in COMPACTION_COLUMNS.items()
+    if name not in {"workerhost", "hadoopjobid", "initiatorhost"}
+} | {"workerid": lambda job: job.worker, "initiatorid": lambda job: job.initiator}
+# Columns of the metastore's tables, as Hive's own clause names them.
+_ALIASES: Mapping[str, str] = {
+    "id": "compactionid",
+    "database": "dbname",
+    "table": "tabname",
+    "partition": "partname",
+    "worker_id": "workerid",
+    "enqueue_time": "enqueuetime",
+    "start": "starttime",
+    "error_message": "errormessage",
+    "initiator_id": "initiatorid",
+    "pool_name": "poolname",
+    "txn_id": "txnid",
+    "next_txn_id": "nexttxnid",
+    "commit_time": "committime",
+    "highest_write_id": "hightestwriteid",
+}
+
+
+def _null_first(key: Callable[[Compaction], Key | None]) -> Callable[[Compaction], tuple[bool, Key]]:
+    def sort_key(job: Compaction) -> tuple[bool, Key]:
+        value = key(job)
+        return value is not None, 0 if value is None else value
+
+    return sort_key
+
+
+def _cell(value: str | int | None) -> str:
+    return _NO_VALUE if value is None else str(value)
+
+
+def _host_and_id(worker: str | None) -> tuple[str | None, str | None]:
+    """Split ``host-id`` at its last dash (``MetaStoreUtils.getHostFromId``)."""
+    if worker is None:
+        return None, None
+    host, _, own_id = worker.rpartition("-")
+    return (host, own_id) if host else (own_id, None)

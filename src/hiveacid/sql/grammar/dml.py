@@ -10,7 +10,7 @@ from dataclasses import replace
 from hiveacid.sql.grammar.create_table import QUERY_WORDS
 from hiveacid.sql.grammar.cursor import Cursor
 from hiveacid.sql.statements import Slice, Statement, TableRef, dml
-from hiveacid.sql.statements.dml import Merge, MergeClause, MergeMatch, WhenClause
+from hiveacid.sql.statements.dml import Merge, MergeAction, MergeClause, MergeMatch
 
 _INSERTS = frozenset({"INSERT"})
 _BEHIND_CONDITION = frozenset({"SELECT", "WITH", "FROM", "VALUES", "TABLE"})  # MAP may be a function
@@ -214,11 +214,11 @@ def _clause(cursor: Cursor, table: TableRef, alias: str | None, final: set[Merge
         final.add(match)
     cursor.expect("THEN")
     allowed = ("INSERT",) if match is MergeMatch.NOT_MATCHED else ("UPDATE", "DELETE")
-    action = WhenClause(cursor.expect_one(*allowed).lower())
+    action = MergeAction(cursor.expect_one(*allowed).lower())
     clause = MergeClause(match, action, condition, line=token.line, column=token.column)
-    if action is WhenClause.UPDATE:
+    if action is MergeAction.UPDATE:
         return _update(cursor, table, alias, clause)
-    return clause if action is WhenClause.DELETE else _insert(cursor, table, alias, clause)
+    return clause if action is MergeAction.DELETE else _insert(cursor, table, alias, clause)
 
 
 def _match(cursor: Cursor) -> MergeMatch:

@@ -181,13 +181,13 @@ class _JavaObject:
         self._tables = tables
         self.call = tables.call
 
-    def hashCode(self) -> int:  # noqa: N802 - Java's name
+    def hashCode(self) -> int:
         return id(self) % 2**31
 
     def equals(self, other: object) -> bool:
         return self is other
 
-    def toString(self) -> str:  # noqa: N802 - Java's name
+    def toString(self) -> str:
         return type(self).__name__
 
     def set_of(self, *items: object) -> JavaObject:
@@ -211,16 +211,16 @@ class _TableCatalog(_JavaObject):
         """Return Spark's own catalog for descriptions; an analysis would take rows for Spark's own table of the name."""
         return SPARK_CATALOG if self._name == _SHOWN else self._name
 
-    capabilities = tableStateOptionKeys = _JavaObject.set_of  # noqa: N815 - of none
+    capabilities = tableStateOptionKeys = _JavaObject.set_of
 
-    def tableExists(self, identifier: JavaObject) -> bool:  # noqa: N802 - Spark's name
+    def tableExists(self, identifier: JavaObject) -> bool:
         return self.loadTable(identifier) is not None
 
-    def invalidateTable(self, identifier: JavaObject) -> None:  # noqa: N802 - Spark's name
+    def invalidateTable(self, identifier: JavaObject) -> None:
         """Do nothing: each call loads the table again."""
 
     @_for_java
-    def loadTable(self, identifier: JavaObject, *travel: JavaObject) -> JavaObject:  # noqa: N802 - Spark's name
+    def loadTable(self, identifier: JavaObject, *travel: JavaObject) -> JavaObject:
         parts = [str(part) for part in (*identifier.namespace(), identifier.name())]
         if self._name == _ROWS:
             return self._tables.view_of_rows(parts, _as_of(travel))
@@ -258,7 +258,7 @@ class _Written(_JavaObject):
         kinds = java_class(self._tables.env, f"{_CONNECTOR}.catalog.TableCapability")
         return self.set_of(*(getattr(kinds, name) for name in _CAPABILITIES))
 
-    def newWriteBuilder(self, info: JavaObject) -> _Written:  # noqa: N802 - Spark's name
+    def newWriteBuilder(self, info: JavaObject) -> _Written:
         builder = _Written(self._tables, self._shown, self._table, self._options)
         builder._spec = TableSpec(options=dict(info.options().asCaseSensitiveMap()))
         return builder
@@ -268,11 +268,11 @@ class _Written(_JavaObject):
         self._options = replace(self._options, overwrite=True, whole=self._options.by_name)
         return self
 
-    def canOverwrite(self, _: JavaObject) -> bool:  # noqa: N802 - Spark's name
+    def canOverwrite(self, _: JavaObject) -> bool:
         return True  # so that Spark calls the next method
 
     overwrite = partialmethod(_JavaObject.refuse, f"overwrite by a condition: DELETE, then {_INSERT}")
-    overwriteDynamicPartitions = partialmethod(  # noqa: N815 - Spark's name
+    overwriteDynamicPartitions = partialmethod(
         _JavaObject.refuse,
         f"overwritePartitions: {_OVERWRITE}",
     )
@@ -280,14 +280,14 @@ class _Written(_JavaObject):
     def build(self) -> _Written:
         return self
 
-    toInsertableRelation = build  # noqa: N815 - Spark's name
+    toInsertableRelation = build
 
     def _no(self, metrics: str) -> JavaObject:
         gateway: JavaGateway = self._tables.env.spark.sparkContext._gateway  # noqa: SLF001
         return gateway.new_array(java_class(self._tables.env, f"{_CONNECTOR}.metric.{metrics}"), 0)
 
-    supportedCustomMetrics = partialmethod(_no, "CustomMetric")  # noqa: N815 - Spark's name
-    reportDriverMetrics = partialmethod(_no, "CustomTaskMetric")  # noqa: N815 - Spark's name
+    supportedCustomMetrics = partialmethod(_no, "CustomMetric")
+    reportDriverMetrics = partialmethod(_no, "CustomTaskMetric")
 
     @_for_java
     def insert(self, rows: JavaObject, _: JavaObject) -> None:

@@ -82,21 +82,21 @@ class NativeParser:
         """A plain Python session; the JVM session exists while it calls its parser."""
         return SparkSession(self._spark_context, self._weak_session.get())
 
-    def parsePlan(self, text: str) -> JavaObject:  # noqa: N802 - Spark's name
+    def parsePlan(self, text: str) -> JavaObject:
         """Return the plan of a statement; a statement of hiveacid is carried out here."""
         return self._plan_by_owner(text, self.own_parser.parsePlan)
 
-    def parseQuery(self, text: str) -> JavaObject:  # noqa: N802
+    def parseQuery(self, text: str) -> JavaObject:
         """Return the plan of a query."""
         return self._plan_by_owner(text, self.own_parser.parseQuery)
 
-    def parsePlanWithParameters(self, text: str, parameters: JavaObject) -> JavaObject:  # noqa: N802
+    def parsePlanWithParameters(self, text: str, parameters: JavaObject) -> JavaObject:
         """Return the plan of a statement with parameters (Spark 4.1 and later)."""
         return self._plan_by_owner(
             text, lambda bound: self.own_parser.parsePlanWithParameters(bound, parameters)
         )
 
-    def parseExpression(self, text: str) -> JavaObject:  # noqa: N802
+    def parseExpression(self, text: str) -> JavaObject:
         """Return an expression; its subqueries may read hiveacid tables."""
         with self._java_errors():
             _refuse_too_large(text)
@@ -108,14 +108,14 @@ class NativeParser:
                 parsed = parsed if bound is None else bound.condition()
             return self._returned.keep(parsed)
 
-    def parseMultipartIdentifier(self, text: str) -> JavaObject:  # noqa: N802
+    def parseMultipartIdentifier(self, text: str) -> JavaObject:
         """Return a name's parts; refuse the name of a hiveacid table, because most callers would look for Spark's own."""
         with self._java_errors():
             _refuse_too_large(text)
             parts = self.own_parser.parseMultipartIdentifier(text)
             return self._returned.keep(self._parts_for_caller(text, parts) or parts)
 
-    def parseTemporalTableIdentifier(self, text: str) -> JavaObject:  # noqa: N802
+    def parseTemporalTableIdentifier(self, text: str) -> JavaObject:
         """Return a name's parts, and the version that may stand behind them, as `parseMultipartIdentifier` (Spark 4.3)."""
         with self._java_errors():
             _refuse_too_large(text)

@@ -97,7 +97,7 @@ class NativeSession(SparkSession):
         acid: NativeConnection = self._local.acid
         return acid
 
-    def sql(self, sqlQuery: str, args: Arguments | None = None, **kwargs: object) -> DataFrame:  # noqa: N803 - Spark's name
+    def sql(self, sqlQuery: str, args: Arguments | None = None, **kwargs: object) -> DataFrame:
         """Run a statement: as Spark does, and on transactional tables as `AcidSession.sql` does.
 
         Raises the errors of `hiveacid.errors` for the latter.
@@ -161,7 +161,7 @@ class NativeSession(SparkSession):
                     raise
                 raise meant from error
 
-    def table(self, tableName: str) -> DataFrame:  # noqa: N803 - Spark's name
+    def table(self, tableName: str) -> DataFrame:
         """Return a table; a hiveacid table at the current snapshot."""
         ours = self.find_hiveacid_table(tableName)
         if ours is not None:
@@ -225,7 +225,7 @@ class NativeSession(SparkSession):
         # older versions have none of the methods, and hasattr must tell so
         return (ChangingCatalog if hasattr(Catalog, "dropDatabase") else NativeCatalog)(self)
 
-    def newSession(self) -> NativeSession:  # noqa: N802 - Spark's name
+    def newSession(self) -> NativeSession:
         """Return a session with its own views, settings and current database, on the same tables."""
         return self.wrap(SparkSession(self.sparkContext, self._jsparkSession.newSession()))
 
@@ -278,7 +278,7 @@ class ClientSparkSession(NativeSession):
         self._changed_settings: set[str] = set()
         gateway.guard(self._jsparkSession, self)
 
-    def sql(self, sqlQuery: str, args: Arguments | None = None, **kwargs: object) -> DataFrame:  # noqa: N803 - Spark's name
+    def sql(self, sqlQuery: str, args: Arguments | None = None, **kwargs: object) -> DataFrame:
         """Run a statement without Spark's variable substitution: drivers write the values of parameters into its text."""
         self.conf.set(_SUBSTITUTE, "false")  # each time, because RESET restores Spark's default
         return super().sql(sqlQuery, args, **kwargs)
@@ -324,7 +324,7 @@ class _Reader(DataFrameReader):
         self._options |= {key.lower(): value for key, value in options.items()}
         return super().options(**options)
 
-    def table(self, tableName: str) -> DataFrame:  # noqa: N803 - Spark's name
+    def table(self, tableName: str) -> DataFrame:
         spark = self._native
         ours = spark.find_hiveacid_table(tableName)
         if ours is None and spark.find_metadata_table(tableName) is None:
@@ -428,7 +428,7 @@ class NativeBuilder:
         self._builder = builder
         self._connect_arguments = (warehouse, store, dict(settings) if settings else None)
 
-    def getOrCreate(self) -> NativeSession:  # noqa: N802 - Spark's name
+    def getOrCreate(self) -> NativeSession:
         """Return the native session; an existing one if it uses the same warehouse, or if no warehouse was given.
 
         Raises ConfigError if the existing native session uses another warehouse, or Java does not start; the errors of

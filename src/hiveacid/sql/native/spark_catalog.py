@@ -40,7 +40,7 @@ class CatalogSession(Protocol):
     def acid(self) -> NativeConnection:
         """The connection of this thread."""
 
-    def sql(self, sqlQuery: str) -> DataFrame:  # noqa: N803 - Spark's name
+    def sql(self, sqlQuery: str) -> DataFrame:
         """Run a statement."""
 
     def find_hiveacid_table(self, name: str) -> TableName | None:
@@ -61,21 +61,21 @@ class NativeCatalog(Catalog):
         super().__init__(spark)  # type: ignore[arg-type] # it is a SparkSession
         self._native = spark
 
-    def tableExists(self, tableName: str, dbName: str | None = None) -> bool:  # noqa: N802, N803 - Spark's names
+    def tableExists(self, tableName: str, dbName: str | None = None) -> bool:
         """Tell whether one of the catalogs has a table or view."""
         return self._find(tableName, dbName) is not None or super().tableExists(tableName, dbName)
 
-    def getTable(self, tableName: str) -> Table:  # noqa: N802, N803
+    def getTable(self, tableName: str) -> Table:
         """Return a table or view."""
         ours = self._find(tableName)
         return super().getTable(tableName) if ours is None else self._table(ours)
 
-    def listTables(self, dbName: str | None = None, pattern: str | None = None) -> list[Table]:  # noqa: N802, N803
+    def listTables(self, dbName: str | None = None, pattern: str | None = None) -> list[Table]:
         """Return the tables and views of a database, and all temporary views."""
         theirs = self._of_database(dbName, lambda: super(NativeCatalog, self).listTables(dbName, pattern))
         return self._with_hiveacid(theirs, show_rows.table_rows, dbName, pattern)
 
-    def listColumns(self, tableName: str, dbName: str | None = None) -> list[Column]:  # noqa: N802, N803
+    def listColumns(self, tableName: str, dbName: str | None = None) -> list[Column]:
         """Return the columns of a table or view, partition columns last."""
         ours = self._find(tableName, dbName)
         if ours is None:
@@ -98,55 +98,55 @@ class NativeCatalog(Catalog):
         ]
         return [Column(**{name: value[name] for name in Column._fields}) for value in values]
 
-    def listDatabases(self, pattern: str | None = None) -> list[Database]:  # noqa: N802
+    def listDatabases(self, pattern: str | None = None) -> list[Database]:
         """Return the databases of both catalogs."""
         mirror_databases(self._native.acid)
         return super().listDatabases(pattern)
 
-    def setCurrentDatabase(self, dbName: str) -> None:  # noqa: N802, N803
+    def setCurrentDatabase(self, dbName: str) -> None:
         """Make a database the current one."""
         self._of_database(dbName, lambda: super(NativeCatalog, self).setCurrentDatabase(dbName))
 
-    def getDatabase(self, dbName: str) -> Database:  # noqa: N802, N803
+    def getDatabase(self, dbName: str) -> Database:
         """Return a database."""
         return self._of_database(dbName, lambda: super(NativeCatalog, self).getDatabase(dbName))
 
-    def databaseExists(self, dbName: str) -> bool:  # noqa: N802, N803
+    def databaseExists(self, dbName: str) -> bool:
         """Tell whether one of the catalogs has a database."""
         return self._of_database(dbName, lambda: super(NativeCatalog, self).databaseExists(dbName))
 
-    def cacheTable(self, tableName: str, storageLevel: StorageLevel | None = None) -> None:  # noqa: N802, N803
+    def cacheTable(self, tableName: str, storageLevel: StorageLevel | None = None) -> None:
         """Cache a table of Spark's own; UnsupportedFeatureError for a transactional one."""
         if self._find(tableName) is not None:
             raise UnsupportedFeatureError(f"{tableName}: {CACHE_ADVICE}")
         super().cacheTable(tableName, *(() if storageLevel is None else (storageLevel,)))
 
-    def isCached(self, tableName: str) -> bool:  # noqa: N802, N803
+    def isCached(self, tableName: str) -> bool:
         """Tell whether a table is cached; a transactional one never is."""
         return self._find(tableName) is None and super().isCached(tableName)
 
-    def uncacheTable(self, tableName: str) -> None:  # noqa: N802, N803
+    def uncacheTable(self, tableName: str) -> None:
         """Release the cached rows of a table."""
         if self._find(tableName) is None:
             super().uncacheTable(tableName)
 
-    def refreshTable(self, tableName: str) -> None:  # noqa: N802, N803
+    def refreshTable(self, tableName: str) -> None:
         """Let later reads of a table see its current rows. Reads of hiveacid tables always do."""
         if self._find(tableName) is None:
             super().refreshTable(tableName)
 
-    def recoverPartitions(self, tableName: str) -> None:  # noqa: N802, N803
+    def recoverPartitions(self, tableName: str) -> None:
         """Add the partitions on disk to a table of Spark's own; UnsupportedFeatureError for a transactional one."""
         if self._find(tableName) is not None:
             raise UnsupportedFeatureError(f"{tableName}: {REPAIR_ADVICE}")
         super().recoverPartitions(tableName)
 
-    def functionExists(self, functionName: str, dbName: str | None = None) -> bool:  # noqa: N802, N803
+    def functionExists(self, functionName: str, dbName: str | None = None) -> bool:
         """Tell whether a function exists, even if a hiveacid table has its name."""
         with self._native.resolved_by_spark(functionName):
             return super().functionExists(functionName, dbName)
 
-    def getFunction(self, functionName: str) -> Function:  # noqa: N802, N803
+    def getFunction(self, functionName: str) -> Function:
         """Return a function, even if a hiveacid table has its name."""
         with self._native.resolved_by_spark(functionName):
             return super().getFunction(functionName)
@@ -204,10 +204,10 @@ class ChangingCatalog(NativeCatalog):
     Spark's own methods would change or describe only Spark's catalog.
     """
 
-    def createDatabase(  # noqa: N802 - Spark's names
+    def createDatabase(
         self,
-        dbName: str,  # noqa: N803
-        ifNotExists: bool = False,  # noqa: FBT001, FBT002, N803
+        dbName: str,
+        ifNotExists: bool = False,
         properties: dict[str, str] | None = None,
     ) -> None:
         """Create a database in both catalogs; the properties ``comment`` and ``location`` are its clauses."""
@@ -221,12 +221,12 @@ class ChangingCatalog(NativeCatalog):
             text += f" WITH DBPROPERTIES ({pairs})"
         self._native.sql(text)
 
-    def dropDatabase(self, dbName: str, ifExists: bool = False, cascade: bool = False) -> None:  # noqa: FBT001, FBT002, N802, N803
+    def dropDatabase(self, dbName: str, ifExists: bool = False, cascade: bool = False) -> None:
         """Drop a database from both catalogs; with ``cascade`` also its tables."""
         exists, tables = "IF EXISTS " if ifExists else "", " CASCADE" if cascade else ""
         self._native.sql(f"DROP DATABASE {exists}{self._quoted(dbName)}{tables}")
 
-    def dropTable(self, tableName: str, ifExists: bool = False, purge: bool = False) -> None:  # noqa: FBT001, FBT002, N802, N803
+    def dropTable(self, tableName: str, ifExists: bool = False, purge: bool = False) -> None:
         """Drop a table, even if a temporary view has its name."""
         ours = self._find_persistent(tableName)
         if ours is None:
@@ -234,7 +234,7 @@ class ChangingCatalog(NativeCatalog):
         else:
             self._native.sql(f"DROP TABLE {ours}{' PURGE' if purge else ''}")
 
-    def dropView(self, viewName: str, ifExists: bool = False) -> None:  # noqa: FBT001, FBT002, N802, N803
+    def dropView(self, viewName: str, ifExists: bool = False) -> None:
         """Drop a view that is not temporary."""
         ours = self._find_persistent(viewName)
         if ours is None:
@@ -242,7 +242,7 @@ class ChangingCatalog(NativeCatalog):
         else:
             self._native.sql(f"DROP VIEW {ours}")
 
-    def truncateTable(self, tableName: str) -> None:  # noqa: N802, N803
+    def truncateTable(self, tableName: str) -> None:
         """Remove all rows of a table."""
         ours = self._find_changed(tableName)
         if ours is None:
@@ -250,7 +250,7 @@ class ChangingCatalog(NativeCatalog):
         else:
             self._native.sql(f"TRUNCATE TABLE {ours}")
 
-    def analyzeTable(self, tableName: str, noScan: bool = False) -> None:  # noqa: FBT001, FBT002, N802, N803
+    def analyzeTable(self, tableName: str, noScan: bool = False) -> None:
         """Compute statistics of a Spark table. Raises UnsupportedFeatureError for hiveacid tables, which need none."""
         ours = self._find_changed(tableName)
         if ours is None:
@@ -258,12 +258,12 @@ class ChangingCatalog(NativeCatalog):
         else:
             self._native.sql(f"ANALYZE TABLE {ours} COMPUTE STATISTICS")
 
-    def listViews(self, dbName: str | None = None, pattern: str | None = None) -> list[Table]:  # noqa: N802, N803
+    def listViews(self, dbName: str | None = None, pattern: str | None = None) -> list[Table]:
         """Return the views of a database, and all temporary views."""
         theirs = self._of_database(dbName, lambda: super(ChangingCatalog, self).listViews(dbName, pattern))
         return self._with_hiveacid(theirs, show_rows.view_rows, dbName, pattern)
 
-    def listPartitions(self, tableName: str) -> list[TablePartition]:  # noqa: N802, N803
+    def listPartitions(self, tableName: str) -> list[TablePartition]:
         """Return the partitions of a table, as SHOW PARTITIONS prints them."""
         from pyspark.sql.catalog import TablePartition  # noqa: PLC0415 - older versions have none
 
@@ -274,14 +274,14 @@ class ChangingCatalog(NativeCatalog):
             TablePartition(row[0]) for row in self._native.sql(f"SHOW PARTITIONS {_full(ours)}").collect()
         ]
 
-    def getTableProperties(self, tableName: str) -> dict[str, str]:  # noqa: N802, N803
+    def getTableProperties(self, tableName: str) -> dict[str, str]:
         """Return the properties of a table, as SHOW TBLPROPERTIES prints them."""
         ours = self._find(tableName)
         if ours is None:
             return super().getTableProperties(tableName)
         return {row[0]: row[1] for row in self._native.sql(f"SHOW TBLPROPERTIES {_full(ours)}").collect()}
 
-    def getCreateTableString(self, tableName: str, asSerde: bool = False) -> str:  # noqa: FBT001, FBT002, N802, N803
+    def getCreateTableString(self, tableName: str, asSerde: bool = False) -> str:
         """Return the statement that creates a table or view, a hiveacid table's in Hive's dialect."""
         ours = self._find(tableName)
         if ours is None:

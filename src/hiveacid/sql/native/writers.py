@@ -43,7 +43,7 @@ class NativeWriter(DataFrameWriter):
         self._sort_columns: tuple[str, ...] = ()
         self._clustered = False
 
-    def mode(self, saveMode: str | None) -> Self:  # noqa: N803 - Spark's name
+    def mode(self, saveMode: str | None) -> Self:
         """Set what happens to existing rows."""
         self._mode = saveMode or self._mode
         super().mode(saveMode)
@@ -67,31 +67,31 @@ class NativeWriter(DataFrameWriter):
         super().options(**options)
         return self
 
-    def partitionBy(self, *cols: str | list[str]) -> Self:  # noqa: N802 - Spark's name
+    def partitionBy(self, *cols: str | list[str]) -> Self:
         """Set the partition columns."""
         self._partition_columns = _names(cols)
         super().partitionBy(*cols)  # type: ignore[arg-type] # names, or a list of them
         return self
 
-    def bucketBy(self, numBuckets: int, col: str | list[str] | tuple[str, ...], *cols: str) -> Self:  # noqa: N802, N803 - Spark's names
+    def bucketBy(self, numBuckets: int, col: str | list[str] | tuple[str, ...], *cols: str) -> Self:
         """Set the number of buckets and their columns."""
         super().bucketBy(numBuckets, col, *cols)
         self._buckets = (numBuckets, tuple(_names((col, *cols))))
         return self
 
-    def sortBy(self, col: str | list[str] | tuple[str, ...], *cols: str) -> Self:  # noqa: N802 - Spark's name
+    def sortBy(self, col: str | list[str] | tuple[str, ...], *cols: str) -> Self:
         """Set the columns that sort the rows of a bucket."""
         super().sortBy(col, *cols)
         self._sort_columns = tuple(_names((col, *cols)))
         return self
 
-    def clusterBy(self, *cols: str | list[str]) -> Self:  # noqa: N802 - Spark's name
+    def clusterBy(self, *cols: str | list[str]) -> Self:
         """Set Spark's clustering columns, which hiveacid tables do not have."""
         super().clusterBy(*cols)  # type: ignore[arg-type] # names, or a list of them
         self._clustered = True
         return self
 
-    def insertInto(self, tableName: str, overwrite: bool | None = None) -> None:  # noqa: FBT001, N802, N803
+    def insertInto(self, tableName: str, overwrite: bool | None = None) -> None:
         """Insert rows by position; with ``overwrite`` replace the partitions that get rows."""
         target = self._native.find_target(tableName)
         if target is None or target.table is None:
@@ -109,12 +109,12 @@ class NativeWriter(DataFrameWriter):
         )
         target.insert(method, self._df, InsertOptions(overwrite=replaces))
 
-    def saveAsTable(  # noqa: N802 - Spark's name
+    def saveAsTable(
         self,
         name: str,
-        format: str | None = None,  # noqa: A002 - Spark's name
+        format: str | None = None,
         mode: str | None = None,
-        partitionBy: str | list[str] | None = None,  # noqa: N803 - Spark's name
+        partitionBy: str | list[str] | None = None,
         **options: OptionalPrimitiveType,
     ) -> None:
         """Write a table: insert by name, replace its rows, or create it."""
@@ -188,17 +188,17 @@ class NativeWriterV2(DataFrameWriterV2):
         self._options |= {key: _text(value) for key, value in options.items()}
         return self._remember("options", **options)
 
-    def tableProperty(self, property: str, value: str) -> Self:  # noqa: A002, N802 - Spark's name
+    def tableProperty(self, property: str, value: str) -> Self:
         """Set a property of a new table."""
         self._properties[property] = value
         return self._remember("tableProperty", property, value)
 
-    def partitionedBy(self, col: ColumnOrName, *cols: ColumnOrName) -> Self:  # noqa: N802 - Spark's name
+    def partitionedBy(self, col: ColumnOrName, *cols: ColumnOrName) -> Self:
         """Set the partition columns of a new table."""
         self._transforms = [col, *cols]
         return self._remember("partitionedBy", col, *cols)
 
-    def clusterBy(self, col: str, *cols: str) -> Self:  # noqa: N802 - Spark's name
+    def clusterBy(self, col: str, *cols: str) -> Self:
         """Set Spark's clustering columns, which hiveacid tables do not have."""
         return self._remember("clusterBy", col, *cols)
 
@@ -210,7 +210,7 @@ class NativeWriterV2(DataFrameWriterV2):
         """Insert rows by name."""
         self._insert(self._find_target(), "append", InsertOptions(by_name=True))
 
-    def overwritePartitions(self) -> None:  # noqa: N802 - Spark's name
+    def overwritePartitions(self) -> None:
         """Replace the partitions that get rows."""
         options = InsertOptions(by_name=True, overwrite=True)
         self._insert(self._find_target(), "overwritePartitions", options)
@@ -249,7 +249,7 @@ class NativeWriterV2(DataFrameWriterV2):
         else:
             target.replace("replace", self._df, self._table_spec())
 
-    def createOrReplace(self) -> None:  # noqa: N802 - Spark's name
+    def createOrReplace(self) -> None:
         """Create a table with the rows, or replace all rows of an existing one, in one transaction."""
         target = self._find_target(creates=True)
         if target is None:
@@ -340,19 +340,19 @@ class NativeMergeWriter:
             source_name=None,
         )
 
-    def whenMatched(self, condition: Column | None = None) -> _WhenMatched:  # noqa: N802 - Spark's name
+    def whenMatched(self, condition: Column | None = None) -> _WhenMatched:
         """Begin a clause for rows of both sides."""
         return _WhenMatched(self, condition)
 
-    def whenNotMatched(self, condition: Column | None = None) -> _WhenNotMatched:  # noqa: N802
+    def whenNotMatched(self, condition: Column | None = None) -> _WhenNotMatched:
         """Begin a clause for rows of the source only."""
         return _WhenNotMatched(self, condition)
 
-    def whenNotMatchedBySource(self, condition: Column | None = None) -> _WhenNotMatchedBySource:  # noqa: N802
+    def whenNotMatchedBySource(self, condition: Column | None = None) -> _WhenNotMatchedBySource:
         """Begin a clause for rows of the target only."""
         return _WhenNotMatchedBySource(self, condition)
 
-    def withSchemaEvolution(self) -> NativeMergeWriter:  # noqa: N802
+    def withSchemaEvolution(self) -> NativeMergeWriter:
         """Refuse schema evolution. Raises UnsupportedFeatureError."""
         raise UnsupportedFeatureError(
             "mergeInto: withSchemaEvolution is not supported: ALTER TABLE ... ADD COLUMNS first"
@@ -376,7 +376,7 @@ class _When:
 
 
 class _WhenMatched(_When):
-    def updateAll(self) -> NativeMergeWriter:  # noqa: N802 - Spark's name
+    def updateAll(self) -> NativeMergeWriter:
         return self.writer.with_clause(lambda merge: merge.when_matched_update(None, self.condition))
 
     def update(self, assignments: Values) -> NativeMergeWriter:
@@ -387,7 +387,7 @@ class _WhenMatched(_When):
 
 
 class _WhenNotMatched(_When):
-    def insertAll(self) -> NativeMergeWriter:  # noqa: N802 - Spark's name
+    def insertAll(self) -> NativeMergeWriter:
         return self.writer.with_clause(lambda merge: merge.when_not_matched_insert(None, self.condition))
 
     def insert(self, assignments: Values) -> NativeMergeWriter:
@@ -397,7 +397,7 @@ class _WhenNotMatched(_When):
 
 
 class _WhenNotMatchedBySource(_When):
-    def updateAll(self) -> NativeMergeWriter:  # noqa: N802 - Spark's name
+    def updateAll(self) -> NativeMergeWriter:
         raise UnsupportedFeatureError(
             "mergeInto: whenNotMatchedBySource has no source row to take values from: use update({...})"
         )

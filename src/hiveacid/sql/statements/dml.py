@@ -105,7 +105,7 @@ class Delete(TableStatement):
     alias: str | None = None
 
 
-class WhenClause(StrEnum):
+class MergeAction(StrEnum):
     """Action of a WHEN clause of MERGE."""
 
     UPDATE = "update"
@@ -130,7 +130,7 @@ class MergeClause:
     """
 
     match: MergeMatch
-    action: WhenClause
+    action: MergeAction
     condition: Slice | None = None
     assignments: tuple[Assignment, ...] = ()
     columns: tuple[str, ...] | None = None
@@ -158,7 +158,7 @@ class Merge(TableStatement):
     @property
     def inserts(self) -> bool:
         """Tell whether it may insert rows."""
-        return any(clause.action is WhenClause.INSERT for clause in self.clauses)
+        return any(clause.action is MergeAction.INSERT for clause in self.clauses)
 
 
 @dataclass(frozen=True)

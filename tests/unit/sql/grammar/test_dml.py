@@ -11,12 +11,12 @@ from hiveacid.sql.statements.dml import (
     Insert,
     LoadData,
     Merge,
+    MergeAction,
     MergeClause,
     MergeMatch,
     MultiInsert,
     Query,
     Update,
-    WhenClause,
 )
 
 T = TableRef(None, "t")
@@ -170,7 +170,7 @@ def test_the_queries_of_legs_and_ctes_are_put_together() -> None:
 
 
 MATCHED, MISSING, ORPHAN = MergeMatch.MATCHED, MergeMatch.NOT_MATCHED, MergeMatch.NOT_MATCHED_BY_SOURCE
-UPDATE, DELETE, INSERT = WhenClause.UPDATE, WhenClause.DELETE, WhenClause.INSERT
+UPDATE, DELETE, INSERT = MergeAction.UPDATE, MergeAction.DELETE, MergeAction.INSERT
 
 
 def test_merge_with_all_clauses() -> None:
