@@ -37,7 +37,7 @@
       CompactionError
         CompactionRefusedError            10432
       StoreError
-        StoreUnavailableError (retryable)   StoreVersionError   CommitStateUnknownError
+        StoreUnavailableError (retryable)   StoreVersionError   StorePermissionError   CommitStateUnknownError
         MisplacedStoreError               the store was copied or moved: hiveacid relocate
 
 Every class has a stable ``code`` (Hive's number where Hive has one) and ``retryable``;

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import inspect
+import re
+
+from hiveacid import errors
 from hiveacid.errors import acid_v1, did_you_mean, first_few, no_such_column, no_such_database
 
 
@@ -33,3 +37,8 @@ def test_a_missing_database_and_old_events_say_what_to_do() -> None:
     )
     assert "d.t holds update events" in str(acid_v1("d.t"))
     assert "COMPACT 'major'" in str(acid_v1("d.t"))
+
+
+def test_the_tree_in_the_docstring_names_every_class() -> None:
+    defined = {name for name, _ in inspect.getmembers(errors, inspect.isclass) if name.endswith("Error")}
+    assert defined == set(re.findall(r"\w+Error\b", errors.__doc__ or ""))

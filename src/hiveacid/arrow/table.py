@@ -304,24 +304,23 @@ class ArrowTable:
             )
         self._require_row_ids(table, row_ids=row_ids)
         selection = select(table, columns, where, row_ids=row_ids)
-        context, complete = self.context, False
+        context, point = self.context, _point(as_of)
         leases = context.read_leases
         try:
             with leases.acquire(context.settings) as txn:
-                point = _point(as_of)
-                yield (
-                    take_snapshot(context, table, txn, as_of=point, predicate=selection.predicate),
-                    selection,
-                )
-                complete = True
-        except Exception:
-            complete = True
+                snapshot = take_snapshot(context, table, txn, as_of=point, predicate=selection.predicate)
+                yield snapshot, selection
+        except GeneratorExit:
+            # Not swept here: the thread that collects a generator may hold a lock. The heartbeat sweeps.
             raise
-        finally:
-            # A generator may be garbage-collected in a thread that holds a lock. It is not complete then, and the heartbeat
-            # ends the transaction at its next sweep.
-            if complete and not context.session.closed:
-                leases.sweep()
+        except Exception:
+            self._sweep_leases()
+            raise
+        self._sweep_leases()
+
+    def _sweep_leases(self) -> None:
+        if not self.context.session.closed:
+            self.context.read_leases.sweep()
 
     def _batches(
         self, snapshot: Snapshot, selection: Selection, threads: int = 1

@@ -80,7 +80,7 @@ def convert(context: Context, name: TableName, changes: Mapping[str, str]) -> No
     """
     with exclusive_table(context, name) as (table, txn):
         kind = target_kind(table, changes)
-        _require_one_step(context, table, kind)
+        _require_store_can_convert(context, table, kind)
         definition = _converted_definition(table, kind, changes)
         check_definition(definition)
         txn.pending.add_summary(name, OperationSummary("CONVERT", context.statement))
@@ -96,7 +96,7 @@ def convert(context: Context, name: TableName, changes: Mapping[str, str]) -> No
             txn.pending.alter_table(definition, skipped=SKIPPED_WRITE_IDS)
 
 
-def _require_one_step(context: Context, table: TableDefinition, kind: TableKind) -> None:
+def _require_store_can_convert(context: Context, table: TableDefinition, kind: TableKind) -> None:
     """Refuse conversions that change definition and files if the store cannot change the definition at the commit.
 
     In a Hive Metastore a new definition is visible before the commit. Hive would read the table in an intermediate

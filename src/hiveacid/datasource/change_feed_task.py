@@ -39,9 +39,11 @@ _INSERTS, _DELETES, _ROW_NUMBER = "__hiveacid_inserts", "__hiveacid_deletes", "_
 class FileChanges:
     """One file with changes of a span, for one task.
 
-    ``write_id``: the write id of all rows, if they have no row ids (insert-only tables). ``after``, ``until``: the span of
-    changes; without ``after``, the rows that are live at ``until``. ``overwrites``: ascending write ids of overwrites.
-    ``with_deletes``: yield deleted rows, too. ``with_change_columns``: add the change columns.
+    Of a change feed it yields the changes committed at ``until`` but not at ``after``. Of a snapshot, where ``after`` is
+    None, it yields the rows that are live at ``until``.
+
+    ``write_id``: the write id of all rows, if they have no row ids (insert-only tables). ``overwrites``: ascending write ids
+    of overwrites. ``with_deletes``: yield deleted rows, too. ``with_change_columns``: add the change columns.
     """
 
     file: ScanFile

@@ -69,7 +69,7 @@ def acid_metadata(tail: OrcTail, path: str, *, deletes: bool) -> dict[str, str]:
 def nest_row_columns(
     tail: OrcTail, columns: Sequence[Column], user_metadata: Mapping[str, str]
 ) -> tuple[int, bytes]:
-    """Return an offset in the file, and bytes: with them in place of the rest after the offset, it is an ACID file.
+    """Return ``(offset, tail)``: truncated at the offset and followed by the tail, the file is an ACID file.
 
     Readers find all parts of a tail from its end, so the bytes may also be appended to the whole file.
 

@@ -163,7 +163,7 @@ class MaintenancePort(Protocol):
 class TransactionStore(
     TransactionPort, WriteIdPort, LockPort, CompactionQueuePort, StoreConnection, Protocol
 ):
-    """A store that keeps all transactional state (Hive's transaction manager). Adapters rely on no remembered state.
+    """A store that keeps all transactional state (Hive's transaction manager). Adapters keep no state between calls.
 
     Every adapter passes ``tests/support/contract/suites.py``.
     """

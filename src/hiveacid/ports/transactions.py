@@ -94,7 +94,7 @@ class LockAnswer:
 class LockRow:
     """One row of SHOW LOCKS."""
 
-    lock_id: str  # ext.int
+    lock_id: str  # Hive's id: number of the request, a dot, number of the component
     database: str
     table: str | None
     partition: str | None

@@ -48,9 +48,10 @@ class Services:
         services.step()
 
     ``initiator``, ``cleaner``, ``housekeeper``: whether this process runs one. ``workers``: number of workers of ``pool``.
-    `step` lets one worker run all queued jobs; ``runner.Runner`` runs all workers side by side. With a Hive Metastore 4
-    only workers are possible: they take jobs from its queue, and Hive itself runs the other services. The constructor
-    raises UnsupportedFeatureError for those services, and always with Hive 3.
+    `step` lets one worker run all queued jobs; ``runner.Runner`` runs all workers side by side.
+
+    With a Hive Metastore 4 only workers are possible: they take jobs from its queue, and Hive itself runs the other
+    services; asking for one of those raises UnsupportedFeatureError. With Hive 3 any service does.
     """
 
     def __init__(
@@ -70,7 +71,7 @@ class Services:
                 "(hiveacid services --workers N)"
             )
         context.store.require_claimable_jobs()
-        # settings of its own: those of the session may change
+        # a copy, so that SET in the session does not change running services
         self.context = replace(context, session=replace(context.session))
         # containers with their host's network have one host name, and pid 1
         self.name = f"{context.transactions.client.host}-{os.getpid()}-{uuid.uuid4().hex[:8]}"

@@ -43,7 +43,7 @@ from hiveacid.storage.paths import is_local
 _THREADS, _LOCAL_THREADS = 16, 4
 _CHUNK, _CHUNKS_IN_POOL = 100, 10
 _WORTHWHILE_WAITS = 0.5
-"""Mean number of blocking waits of an item from which threads help. An item that is read from disk waits at least once."""
+"""If items block more often than this on average, as on a disk that is not cached, threads help."""
 _COPYING = "._COPYING_"
 """Suffix of files that ``hdfs dfs -put`` is still copying; Spark ignores them."""
 

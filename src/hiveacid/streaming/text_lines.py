@@ -31,7 +31,7 @@ from hiveacid.streaming.connection import Connection, Statistics
 from hiveacid.streaming.records import parse_or_name
 from hiveacid.table.cast_to_table_columns import cast, parse_texts, single_batch
 
-# Arrow's JSON parser crashes on a null outside an object, so such lines must not reach it.
+# Arrow's JSON parser crashes on a line ``null``, and on a line that is no object before one that is: neither may reach it.
 _NULL_OUTSIDE_OBJECT = re.compile(rb"^[ \t\r]*+[^\s{]|\}[ \t\r]*+n", re.MULTILINE)
 _BLOCK = 4 << 20  # bytes read at a time
 

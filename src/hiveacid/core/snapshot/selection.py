@@ -344,7 +344,7 @@ def _drop_covered(
 
 
 def _is_other_half(name: DeltaName, previous: DeltaName | None) -> bool:
-    """Tell whether a delta and a delete delta are the two unpaired_deltas of one statement or compaction."""
+    """Tell whether a delta and a delete delta are the two halves of one statement or compaction."""
     return (
         previous is not None
         and name.is_delete != previous.is_delete
@@ -442,7 +442,7 @@ def measure_reach(entries: Iterable[FileEntry]) -> Reach:
 
 
 def is_final(state: AcidState) -> bool:
-    """Tell whether the files that a selection reads can no longer change while the directories keep their entries.
+    """Tell whether an unchanged listing implies unchanged files.
 
     Files of a delta or base are complete when their transaction commits. Exceptions: original files, streamed files with
     a flushed length, directories with an open write id, pending ones, and ``unpaired_deltas``.

@@ -155,9 +155,8 @@ class MetastoreTransactions:
         distinct_ids = sorted(set(txn_ids))
         try:
             allocated = _allocate(self.client, distinct_ids, table)
-        except (
-            HiveAcidError
-        ):  # for one that has ended, and for some that have their ids, no version has good words
+        except HiveAcidError:
+            # No Hive version says usefully that a transaction has ended, or that only some already have an id: find it out.
             txns = self.valid_txns()
             for txn_id in distinct_ids:
                 state = _state(txns, txn_id)
@@ -284,7 +283,8 @@ def commit_txn(client: MetastoreClient, txn_id: TxnId, *, wrote: bool) -> None:
         except NoSuchTransactionError:
             if wrote:
                 raise lost from None
-        except StoreError:  # "not there", or "no ticket", would say that nothing happened
+        except StoreError:
+            # StoreUnavailableError would suggest that nothing was committed, but the first call may have committed
             if wrote:
                 raise lost from None
             raise
@@ -308,8 +308,8 @@ def _require_committed_although(refused: StoreError, client: MetastoreClient, tx
         state = _state(txn_list(client.call("get_open_txns")), txn_id)
     except StoreError as error:
         raise CommitStateUnknownError(
-            f"the metastore answered to commit_txn with an error ({refused}), and not when asked what became of "
-            f"transaction {txn_id}; it may be committed: look before you try again"
+            f"commit_txn failed ({refused}), and the state of transaction {txn_id} could not be read afterwards; it may be "
+            "committed: look before you try again"
         ) from error
     if state != TransactionState.COMMITTED:
         raise refused

@@ -151,9 +151,9 @@ def require_same_table(context: StoreContext, table: TableDefinition, txn: Trans
 def require_unchanged(table: TableDefinition, now: TableDefinition | None, txn: Transaction) -> None:
     """Check as `require_same_table`. ``now``: the definition of the table's name, read after the listing.
 
-    Write ids belong to names. If the table's name means another table by now, or did in an earlier statement of ``txn``,
-    the write ids of one table could be applied to the files of another. If partitions were dropped since the snapshot, the
-    listing may lack them or some of their files.
+    Write ids belong to names. If the name refers to another table now than when ``txn`` first read it, the write ids of
+    one table could be applied to the files of another. If partitions were dropped since the snapshot, the listing may lack
+    them or some of their files.
     """
     same = txn.tables_read.setdefault(table.name, table.incarnation) == table.incarnation
     if not same or now is None or not table.is_same_table(now):

@@ -150,7 +150,10 @@ def _require_dynamic_allowed(
 def _require_one_partition(
     table: TableDefinition, static: Mapping[str, str | None], options: InsertOptions
 ) -> None:
-    """Refuse IF NOT EXISTS without one named partition, as Hive does: which partitions to leave alone is not known yet."""
+    """Refuse IF NOT EXISTS without one named partition, as Hive does.
+
+    The partitions to leave alone are known only after the query ran.
+    """
     if options.if_not_exists and not (
         table.partition_columns and len(static) == len(table.partition_columns)
     ):

@@ -182,17 +182,20 @@ def change_statement_ids(
 ) -> dict[StagedKind, int]:
     """Take statement ids for an UPDATE, DELETE or MERGE. ``updates_and_inserts``: a MERGE that may update and insert.
 
-    At level hive4 the order is that of Hive 4: delete events, then new versions, then inserted rows.
+    ==========================  ========  =========  =========  =========
+    level                       DELETE    REPLACED   UPDATED    INSERTED
+    ==========================  ========  =========  =========  =========
+    hive4                       first     -          second     third
+    hive3                       first     -          first      first
+    … with updates_and_inserts  second    first      -          first
+    ==========================  ========  =========  =========  =========
 
-    At level hive3 all new rows have one statement id, the first of the statement, as Hive 3.1.3 writes an UPDATE
-    (``delta_5_5_0000`` beside ``delete_delta_5_5_0000``). In a transaction of one statement it is 0, the id of every INSERT.
+    hive4 has the order of Hive 4. hive3 has one id for all new rows, as Hive 3.1.3 writes an UPDATE (``delta_5_5_0000``
+    beside ``delete_delta_5_5_0000``): Trino assigns a row of a bucketed table to a writer by the bucket property, which
+    contains the statement id, so rows of one bucket with different ids would get two writers of one file.
 
-    The reason is Trino. It assigns a row of a bucketed table to a writer by the bucket property, which contains the statement
-    id. Rows of one bucket with different statement ids would get two writers of one file.
-
-    Delete events may have the id of new rows: they name rows of older write ids or of earlier statements, never rows
-    beside them. With ``updates_and_inserts``, the delete events of updates are staged as `StagedKind.REPLACED`. They need another directory
-    than those of `StagedKind.DELETE`, and so another statement id.
+    Delete events may share the id of new rows, because they name rows of earlier writes, never rows beside them. Those of
+    a MERGE's updates (`StagedKind.REPLACED`) need another directory than its `StagedKind.DELETE`, and so another id.
     """
     if level is LayoutLevel.HIVE4:
         return dict(

@@ -126,13 +126,15 @@ def require_no_leftovers(
     committed: ValidWriteIdList,
     exists_by_now: Callable[[], bool] = lambda: False,
 ) -> None:
-    """Refuse the directory of a new partition if it holds rows that readers of the new partition would see.
+    """Refuse a directory that holds visible rows: it must not become a new partition. Raises CatalogError.
 
-    DROP PARTITION removes a partition from the catalog before its files. If it fails to delete these, they stay. Files
-    without a transaction would be read as well. ``committed``: the table's write ids, read before its partitions, so that
-    none of them belongs to a writer that created the partition since. Directories of other write ids are those of
-    concurrent or failed writers, the caller among them. ``exists_by_now``: tells whether another writer has created the
-    partition meanwhile, as a stream of Hive may in a directory with older ids. Raises CatalogError.
+    Such rows remain where DROP PARTITION, which removes a partition from the catalog before its files, could not delete
+    these. Files outside delta and base directories are visible, too.
+
+    ``committed``: the table's write ids, read before its partitions, so that none of them belongs to a writer that
+    created the partition since. Directories of other write ids are those of concurrent or failed writers, the caller
+    among them. ``exists_by_now``: tells whether another writer has created the partition meanwhile, as a stream of Hive
+    may in a directory with older ids.
     """
     try:
         entries = fs.list_directory(location)
