@@ -18,7 +18,6 @@ from hiveacid.core.format.names import DeltaName, parse_original_file
 from hiveacid.core.model import TableDefinition, TableKind, TableName, WriteId
 from hiveacid.core.schema.storage_formats import FileKind, file_kind
 from hiveacid.core.snapshot.directory_listing import DataFile, FileEntry
-from hiveacid.core.snapshot.selection import AcidDirectory
 from hiveacid.core.transactions.commit_records import OperationSummary
 from hiveacid.errors import CatalogError, UnsupportedFeatureError
 from hiveacid.orc.footer_summary import summarize
@@ -144,7 +143,11 @@ def _require_originals(context: Context, table: TableDefinition, txn: Transactio
         if refused:
             raise _bad_name(table, f"{root}/{refused[0]}")
         for file in listing.originals:
-            _require_plain(context, table, f"{root}/{file.path}", file)
+            path = f"{root}/{file.path}"
+            if summarize(read_tail(context.fs, path, file.size)).is_acid:
+                raise CatalogError(
+                    f"{table.name}: {path} holds ACID events: take such a table over with acid.adopt(…)"
+                )
 
 
 def _require_single_writes(context: Context, table: TableDefinition, txn: Transaction) -> None:
@@ -154,7 +157,9 @@ def _require_single_writes(context: Context, table: TableDefinition, txn: Transa
     partitions = partitions_of(context, table, txn)
     for location in list_visible(context, table, partitions, txn.valid_write_ids(table.name), txn):
         for directory in location.state.row_directories:
-            if directory.files and (_is_compacted(directory) or not directory.may_lack_acid_columns):
+            low, high = directory.name.span
+            is_compacted = low != high or bool(directory.name.visibility_txn_id)
+            if directory.files and (is_compacted or not directory.may_lack_acid_columns):
                 raise CatalogError(
                     f"{table.name}: {location.root}/{directory.path} was compacted, or has names that full ACID does not "
                     "read: INSERT OVERWRITE the table with its own rows first"
@@ -172,23 +177,11 @@ def _has_bucket_in_name(file: DataFile) -> bool:
     return parsed is not None and parsed.bucket <= MAX_BUCKET
 
 
-def _is_compacted(directory: AcidDirectory) -> bool:
-    low, high = directory.name.span
-    return low != high or bool(directory.name.visibility_txn_id)
-
-
 def _bad_name(table: TableDefinition, path: str) -> CatalogError:
     return CatalogError(
         f"{table.name}: unexpected data file name, cannot convert to a transactional table: {path}; Hive's own are "
         f"called 000000_0 or 000000_0_copy_1, up to 00{MAX_BUCKET}_0: INSERT the table's rows into a new transactional one"
     )
-
-
-def _require_plain(context: Context, table: TableDefinition, path: str, file: DataFile) -> None:
-    if summarize(read_tail(context.fs, path, file.size)).is_acid:
-        raise CatalogError(
-            f"{table.name}: {path} holds ACID events: take such a table over with acid.adopt(…)"
-        )
 
 
 def _to_insert_only(

@@ -117,7 +117,11 @@ def prepare_table(context: Context, table: TableDefinition) -> TableDefinition:
     )
     target_kind(replace(table, properties=()), dict(table.properties))  # raises for unknown values
     check_definition(definition)
-    _check_bucket_count(definition)
+    buckets = definition.bucketing.count if definition.bucketing else 0
+    if definition.kind is TableKind.FULL_ACID and buckets > MAX_BUCKET + 1:  # Hive fails at the first INSERT
+        raise errors.CatalogError(
+            f"{definition.name}: INTO {buckets} BUCKETS: a row id has room for {MAX_BUCKET + 1} buckets at most"
+        )
     _check_codec(context, definition)
     if definition.kind is not TableKind.PLAIN:
         supported_file_kind(definition)  # refuses what no statement could read or write
@@ -125,15 +129,6 @@ def prepare_table(context: Context, table: TableDefinition) -> TableDefinition:
     else:
         _require_no_acid_files(context, definition.location)
     return definition
-
-
-def _check_bucket_count(table: TableDefinition) -> None:
-    """Raise CatalogError for more buckets than a row id can hold (``BucketCodec``: Hive fails at the first INSERT)."""
-    count = table.bucketing.count if table.bucketing else 0
-    if table.kind is TableKind.FULL_ACID and count > MAX_BUCKET + 1:
-        raise errors.CatalogError(
-            f"{table.name}: INTO {count} BUCKETS: a row id has room for {MAX_BUCKET + 1} buckets at most"
-        )
 
 
 def _check_codec(context: Context, table: TableDefinition) -> None:

@@ -69,7 +69,9 @@ def place_table(context: Context, name: TableName, directory: str, given: str) -
     not free.
     """
     places = _places(context)
-    location = absolute(given or _unused(f"{directory}/{name.name}", places))
+    usual = f"{directory}/{name.name}"
+    is_taken = usual in {place.location for place in places}
+    location = absolute(given or (_beside(usual) if is_taken else usual))
     _require_free(place_of_table(name, location), places)
     return location
 
@@ -96,10 +98,6 @@ def _require_free(new: Place, places: Sequence[Place]) -> None:
     other = first_conflict(new, places, real_paths())
     if other is not None:
         raise location_taken(new.location, other)
-
-
-def _unused(location: str, places: Sequence[Place]) -> str:
-    return location if location not in {place.location for place in places} else _beside(location)
 
 
 def _beside(location: str) -> str:

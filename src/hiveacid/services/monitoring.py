@@ -327,7 +327,8 @@ class Endpoint:
             else:
                 services, runner = attached
                 well, report = health(runner.loops, services.context.clock.now(), jvm_answers=jvm_answers)
-            return _json(HTTPStatus.OK if well else HTTPStatus.SERVICE_UNAVAILABLE, report)
+            code = HTTPStatus.OK if well else HTTPStatus.SERVICE_UNAVAILABLE
+            return Page(code, "application/json", json.dumps(report).encode())
         if path == "/metrics":
             figures = [] if attached is None else list(collect(attached[0], attached[1].loops))
             figures += [] if self._more is None else self._more()
@@ -353,7 +354,3 @@ def _probe(path: str, attached: tuple[Services, Runner] | None, *, serving: bool
         word = "ok" if is_healthy else "failing"
     status = HTTPStatus.OK if is_healthy else HTTPStatus.SERVICE_UNAVAILABLE
     return Page(status, "text/plain", f"{word}\n".encode())
-
-
-def _json(status: HTTPStatus, report: dict[str, object]) -> Page:
-    return Page(status, "application/json", json.dumps(report).encode())

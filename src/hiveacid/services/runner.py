@@ -86,17 +86,11 @@ class Services:
         """Do one turn: abort silent transactions, queue due compactions, run all queued jobs, clean."""
         aborted = self.housekeeper.step() if self.housekeeper else ()
         findings = self.initiator.step() if self.initiator else []
-        reports = [report for worker in self.workers[:1] for report in _all_jobs(worker)]
+        reports: list[CompactionReport] = []
+        if self.workers:
+            reports.extend(iter(self.workers[0].step, None))
         cleaned = self.cleaner.step() if self.cleaner else CleaningResult()
         return Turn(tuple(aborted), tuple(findings), tuple(reports), cleaned)
-
-
-def _all_jobs(worker: Worker) -> list[CompactionReport]:
-    """Let a worker run jobs until its queue is empty."""
-    reports = []
-    while (report := worker.step()) is not None:
-        reports.append(report)
-    return reports
 
 
 logger = logging.getLogger(__name__)

@@ -103,7 +103,9 @@ class Initiator:
             return []
         store = own_store(self.context.store)
         now = store.now()
-        attempts = self._attempts()
+        attempts: dict[_Key, list[Compaction]] = defaultdict(list)
+        for job in self.context.store.show_compactions():
+            attempts[job.request.table, job.request.partition].append(job)
         candidates = {
             (partition.table, partition.partition): partition
             for partition in store.changed_partitions(self._seen)
@@ -114,12 +116,6 @@ class Initiator:
         findings = [*self._findings(candidates, attempts, now)]
         self._seen = max(0, now - _OVERLAP)
         return findings
-
-    def _attempts(self) -> dict[_Key, list[Compaction]]:
-        attempts: dict[_Key, list[Compaction]] = defaultdict(list)
-        for job in self.context.store.show_compactions():
-            attempts[job.request.table, job.request.partition].append(job)
-        return attempts
 
     def _findings(
         self,
@@ -171,7 +167,11 @@ class Initiator:
         if decision is None:
             figures = self._figures(table.definition, table.partitions[changed.partition])
             decision = policy.decide_by_files(figures, table.thresholds)
-            self._keep_figures(changed, figures)
+            key = changed.table.database, changed.table.name, changed.partition or ""
+            if figures.deltas or figures.obsolete_deltas:
+                self.figures[key] = figures
+            else:
+                self.figures.pop(key, None)
         job = self._enqueue_or_decline(table, changed, decision, jobs)
         logger.log(
             logging.INFO if job else logging.DEBUG,
@@ -184,13 +184,6 @@ class Initiator:
             ),
         )
         return InitiatorFinding(changed.table, changed.partition, decision, figures, job)
-
-    def _keep_figures(self, changed: ChangedPartition, figures: policy.LocationSizes) -> None:
-        key = changed.table.database, changed.table.name, changed.partition or ""
-        if figures.deltas or figures.obsolete_deltas:
-            self.figures[key] = figures
-        else:
-            self.figures.pop(key, None)
 
     def _figures(self, table: TableDefinition, partition: Partition | None) -> policy.LocationSizes:
         store = self.context.store

@@ -149,11 +149,14 @@ class MetastoreClient:
 
     def _borrow_connection(self) -> ThriftConnection:
         """Return a live connection: an idle one, or a new one to the first server that accepts it."""
-        while (idle := self._pop_idle_connection()) is not None:
+        while True:
+            with self._lock:
+                idle = self._idle.pop() if self._idle else None
+            if idle is None:
+                return self._open_connection()
             if idle.process == os.getpid() and idle.alive():
                 return idle
             idle.close()
-        return self._open_connection()
 
     def _avoid_server(self, server: tuple[str, int]) -> None:
         """Close the idle connections to a server that did not answer, and try other servers first."""
@@ -164,10 +167,6 @@ class MetastoreClient:
                 self._preferred_server = (self._preferred_server + 1) % len(self._address.servers)
         for connection in idle:
             connection.close()
-
-    def _pop_idle_connection(self) -> ThriftConnection | None:
-        with self._lock:
-            return self._idle.pop() if self._idle else None
 
     def _open_connection(self) -> ThriftConnection:
         servers = self._address.servers
@@ -407,8 +406,20 @@ def _connected(server: tuple[str, int], address: MetastoreAddress) -> socket.soc
         plain = socket.create_connection(server, timeout=address.connect_timeout)
         try:
             plain.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            _keep_alive(plain)
-            return _secured(plain, server, address) if address.tls else plain
+            # keep-alive detects a dead host, and keeps firewalls from dropping an idle connection
+            plain.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+            for option, value in _PROBES.items():
+                if hasattr(socket, option):  # not everywhere
+                    plain.setsockopt(socket.IPPROTO_TCP, getattr(socket, option), value)
+            if not address.tls:
+                return plain
+            try:
+                context = ssl.create_default_context(cafile=address.ca)
+            except OSError as error:
+                raise errors.ConfigError(
+                    f"the certificates in {address.ca} cannot be read: {error}"
+                ) from error
+            return context.wrap_socket(plain, server_hostname=server[0])
         except BaseException:
             plain.close()
             raise
@@ -419,14 +430,6 @@ def _connected(server: tuple[str, int], address: MetastoreAddress) -> socket.soc
         ) from error
     except OSError as error:
         raise Unreachable(f"{server[0]}:{server[1]}: {error}") from error
-
-
-def _keep_alive(plain: socket.socket) -> None:
-    """Enable TCP keep-alive, which detects a dead host and keeps firewalls from dropping an idle connection."""
-    plain.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-    for option, value in _PROBES.items():
-        if hasattr(socket, option):  # not everywhere
-            plain.setsockopt(socket.IPPROTO_TCP, getattr(socket, option), value)
 
 
 def _authenticated(
@@ -442,11 +445,3 @@ def _authenticated(
     except BaseException:
         connected.close()
         raise
-
-
-def _secured(plain: socket.socket, server: tuple[str, int], address: MetastoreAddress) -> socket.socket:
-    try:
-        context = ssl.create_default_context(cafile=address.ca)
-    except OSError as error:
-        raise errors.ConfigError(f"the certificates in {address.ca} cannot be read: {error}") from error
-    return context.wrap_socket(plain, server_hostname=server[0])

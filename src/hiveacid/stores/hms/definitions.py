@@ -133,15 +133,11 @@ def table_of(raw: ThriftStruct) -> TableDefinition:
         comment=parameters.get("comment"),
         owner=raw.owner or "",
         created_at=raw.createTime or 0,
-        incarnation=_incarnation(raw, parameters),
+        # Hive 4 has an id of its own; Hive 3 has the time of creation and our property, if any
+        incarnation=f"{raw.createTime or 0} {parameters.get(INCARNATION, '')}"
+        if raw.id is None
+        else f"id {raw.id}",
     )
-
-
-def _incarnation(raw: ThriftStruct, parameters: Mapping[str, str]) -> str:
-    """Return the metastore's own id of the table (Hive 4); Hive 3 has its time of creation and our property, if any."""
-    if raw.id is not None:
-        return f"id {raw.id}"
-    return f"{raw.createTime or 0} {parameters.get(INCARNATION, '')}"
 
 
 def storage_of(raw: ThriftStruct) -> StorageFormat:

@@ -196,7 +196,8 @@ class SaslTransport:
     def read(self, size: int) -> bytes:
         """Return at most ``size`` bytes of what came, at least one."""
         while not self._in:
-            frame = self._exactly(self._length())
+            (length,) = _LENGTH.unpack(self._exactly(_LENGTH.size))
+            frame = self._exactly(_checked(length))
             try:
                 self._in = frame if self.layer == _PLAIN else self._context.unwrap(frame).message
             except self._refused as error:
@@ -223,11 +224,12 @@ class SaslTransport:
         self._socket.close()
 
     def _negotiate(self, gssapi: Any, principal: str) -> None:
-        name = gssapi.Name(principal, gssapi.NameType.kerberos_principal)
+        name, flags = gssapi.Name(principal, gssapi.NameType.kerberos_principal), gssapi.RequirementFlag
+        layers = flags.integrity | flags.confidentiality | flags.out_of_sequence_detection
         self._context = gssapi.SecurityContext(
             name=name,
             usage="initiate",
-            flags=gssapi.RequirementFlag.mutual_authentication | _layers(gssapi.RequirementFlag),
+            flags=flags.mutual_authentication | layers,
         )
         first = self._context.step() or b""
         self._say(_START, MECHANISM)
@@ -263,10 +265,6 @@ class SaslTransport:
             )
         return status, payload
 
-    def _length(self) -> int:
-        (length,) = _LENGTH.unpack(self._exactly(_LENGTH.size))
-        return _checked(length)
-
     def _exactly(self, size: int) -> bytes:
         parts = bytearray()
         while len(parts) < size:
@@ -275,10 +273,6 @@ class SaslTransport:
                 raise EOFError("the metastore hung up: it may want another kind of authentication")
             parts += part
         return bytes(parts)
-
-
-def _layers(flags: Any) -> Any:
-    return flags.integrity | flags.confidentiality | flags.out_of_sequence_detection
 
 
 def _checked(length: int) -> int:

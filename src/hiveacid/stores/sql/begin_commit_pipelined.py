@@ -62,7 +62,8 @@ def begin(
         steps.append((_OPEN.format(free="", asked=_NOT_ASKED), parameters))
     else:
         keys = number_keys(keys_of(start.locks))
-        steps.append((_hold(tuple(exclusive for _, exclusive in keys)), _numbered(keys)))
+        numbers = {f"key{index}": number for index, (number, _) in enumerate(keys)}
+        steps.append((_hold(tuple(exclusive for _, exclusive in keys)), numbers))
         requested = {
             "type": lock.type.value,
             "types": sorted(lock_type.value for lock_type in WAITS_FOR[lock.type]),
@@ -97,10 +98,6 @@ def begin(
     allocated = {table: WriteId(rest[1][0].write_id) for table in start.writes}
     answer = None if lock is None else LockAnswer(LockId(opened[0].request), LockState.ACQUIRED)
     return Begun(TxnId(opened[0].id), answer, snapshot, lists, allocated), row
-
-
-def _numbered(keys: Sequence[tuple[int, bool]]) -> dict[str, int]:
-    return {f"key{index}": number for index, (number, _) in enumerate(keys)}
 
 
 @cache

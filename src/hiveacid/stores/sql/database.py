@@ -393,7 +393,9 @@ class Database:
                     self, _TROUBLES.get(trouble, "is locked by another client"),
                     f"for another {remaining:.0f} s, until the open transactions are about to expire" if remaining else "again",
                 )  # fmt: skip
-            self._wait(attempt, error)
+            logger.debug("the transaction store is tried again: %s", self._address.masked(str(error)))
+            longest = min(_LONGEST_WAIT, 0.01 * 2 ** min(attempt, TRIES))
+            self._clock.sleep(random.uniform(longest / 2, longest))  # noqa: S311 - to spread tries, not a secret
         raise refusal(StoreUnavailableError, error) from None
 
     def _mark(self, _connection: object, record: ConnectionPoolEntry) -> None:
@@ -421,11 +423,6 @@ class Database:
                 connection.close()
             except SQLAlchemyError:
                 logger.debug("a connection to the transaction store broke after its work")
-
-    def _wait(self, attempt: int, error: BaseException) -> None:
-        logger.debug("the transaction store is tried again: %s", self._address.masked(str(error)))
-        longest = min(_LONGEST_WAIT, 0.01 * 2 ** min(attempt, TRIES))
-        self._clock.sleep(random.uniform(longest / 2, longest))  # noqa: S311 - to spread tries, not a secret
 
     def _store_error(self, kind: type[StoreError], error: BaseException, advice: str = "") -> StoreError:
         original = getattr(error, "orig", None) or error

@@ -418,17 +418,13 @@ def _apply(database: Database, connection: Connection, steps: tuple[tuple[str, .
             )
         for number, step in enumerate(_missing(version, steps), version + 1):
             for statement in step:
-                _run(database, connection, statement)
+                try:
+                    connection.execute(text(statement.format(**dialect.words)))
+                except DBAPIError as error:
+                    if not dialect.is_already_applied(error):
+                        raise
             connection.execute(
                 text("INSERT INTO hiveacid_schema (version) VALUES (:version)"), {"version": number}
             )
     finally:
         dialect.unlock_schema(connection)
-
-
-def _run(database: Database, connection: Connection, statement: str) -> None:
-    try:
-        connection.execute(text(statement.format(**database.dialect.words)))
-    except DBAPIError as error:
-        if not database.dialect.is_already_applied(error):
-            raise
