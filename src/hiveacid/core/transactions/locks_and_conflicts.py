@@ -15,7 +15,6 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from itertools import product
 from types import MappingProxyType
 
 from hiveacid.core.model import LockId, TableName, TxnId
@@ -188,9 +187,10 @@ _Resource = tuple[str, str | None, str | None]
 
 
 CONFLICTING_OPERATIONS = ("u", "d")
-"""Operations of which any two exclude each other. Stores build their queries for conflicts from this tuple."""
-CONFLICTING = frozenset(product(CONFLICTING_OPERATIONS, repeat=2))
-"""Pairs (mine, theirs) of operations that exclude each other. Hive 3.1 let ("d", "d") pass."""
+"""Operations of which any two exclude each other. Stores build their queries for conflicts from this tuple.
+
+Hive 3.1 let two deletes pass.
+"""
 
 
 @dataclass(frozen=True)
@@ -242,7 +242,7 @@ def first_conflict(
         if theirs.sequence <= moment:
             continue
         for change in mine.get((theirs.change.table, theirs.change.partition), ()):
-            if (change.operation, theirs.change.operation) in CONFLICTING:
+            if {change.operation, theirs.change.operation} <= {*CONFLICTING_OPERATIONS}:
                 return Conflict(change, theirs)
     return None
 
