@@ -277,13 +277,14 @@ class ArrowTable:
         """Return a reader of batches. ``threads`` as in `read_batches`; a read with a limit has one thread."""
         if batch_size < 1:
             raise ConfigError(f"batch_size={batch_size!r}: it must be at least 1")
-        max_rows = _checked_limit(limit)
+        if limit is not None and (not hasattr(limit, "__index__") or limit < 0):
+            raise ConfigError(f"limit={limit!r}: it must be a whole number, 0 or more")
 
         def rows() -> Iterator[pa.Schema | pa.RecordBatch]:
             with self._reading(columns, where, as_of, row_ids=row_ids) as (snapshot, selection):
                 yield selection.schema(snapshot)
-                batches = self._batches(snapshot, selection, threads if max_rows is None else 1)
-                for batch in _limited(batches, max_rows):
+                batches = self._batches(snapshot, selection, threads if limit is None else 1)
+                for batch in _limited(batches, limit):
                     for start in range(0, batch.num_rows, batch_size):
                         yield batch.slice(start, batch_size)
 
@@ -389,12 +390,6 @@ def _condition(table: TableDefinition, where: Where) -> Condition | None:
     if isinstance(where, pc.Expression):
         return condition_from_arrow(where, arrow_schema(table.all_columns))
     raise ConfigError(f"where={where!r}: a condition in SQL or an expression of pyarrow is needed")
-
-
-def _checked_limit(limit: int | None) -> int | None:
-    if limit is not None and (not hasattr(limit, "__index__") or limit < 0):
-        raise ConfigError(f"limit={limit!r}: it must be a whole number, 0 or more")
-    return limit
 
 
 def _limited(batches: Iterator[pa.RecordBatch], limit: int | None) -> Iterator[pa.RecordBatch]:

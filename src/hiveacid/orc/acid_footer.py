@@ -171,21 +171,16 @@ def _rewrite(tail: OrcTail, types: Sequence[OrcType], user_metadata: Mapping[str
 def _footer(source: TailBytes, types: Sequence[OrcType], user_metadata: Mapping[str, str]) -> bytes:
     out = []
     rest = iter(types)
+    replaced = tuple(encode_field(1, key.encode()) for key in user_metadata)  # begins of old entries
     for number, wire, value in source.footer.fields:
         if number == _TYPES:
             out.append(encode_field(_TYPES, _encode_type(next(rest))))
-        elif number != _USER_METADATA or not _is_key_in(value, user_metadata):
+        elif not (number == _USER_METADATA and isinstance(value, bytes) and value.startswith(replaced)):
             out.append(encode_field(number, value, wire))
     for key, text in user_metadata.items():
         entry = encode_field(1, key.encode()) + encode_field(2, text.encode())
         out.append(encode_field(_USER_METADATA, entry))
     return b"".join(out)
-
-
-def _is_key_in(entry: int | bytes, user_metadata: Mapping[str, str]) -> bool:
-    """Tell whether an entry of the old footer is replaced by a new one."""
-    begins = (encode_field(1, key.encode()) for key in user_metadata)
-    return isinstance(entry, bytes) and entry.startswith(tuple(begins))
 
 
 def _encode_type(of: OrcType) -> bytes:

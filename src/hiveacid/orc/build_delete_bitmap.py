@@ -310,7 +310,10 @@ def _fill(
         first_word = chunk_table.take(_chunk_numbers(layout, pages, batch)).cast(pa.int64())
         offset = pc.bit_wise_and(_column(batch, KEY_COLUMNS[2]), chunk_rows - 1)
         positions = pc.bit_wise_or(pc.multiply(first_word, _WORD_BITS), offset)
-        batch_bits = _bits_at(_sorted_unique(positions), (len(used_chunks) + 1) << layout.chunk_bits)
+        if len(positions) > 1 and not pc.all(pc.greater(positions[1:], positions[:-1])).as_py():
+            positions = pc.unique(positions)
+            positions = positions.take(pc.array_sort_indices(positions))
+        batch_bits = _bits_at(positions, (len(used_chunks) + 1) << layout.chunk_bits)
         bits = batch_bits if bits is None else pc.or_(bits, batch_bits)
     return DeleteBitmap(layout, page_table, chunk_table, bits)
 
@@ -333,14 +336,6 @@ def _require_within(columns: Sequence[pa.Array | pa.ChunkedArray], bounds: Seque
         in_any = in_this if in_any is None else pc.or_(in_any, in_this)
     if in_any is None or not pc.all(in_any, skip_nulls=False).as_py():
         raise FormatError("a delete event lies outside the statistics of its file")
-
-
-def _sorted_unique(positions: pa.Int64Array) -> pa.Int64Array:
-    """Return the distinct values of an array in ascending order; sorts only if it has to."""
-    if len(positions) > 1 and not pc.all(pc.greater(positions[1:], positions[:-1])).as_py():
-        positions = pc.unique(positions)
-        positions = positions.take(pc.array_sort_indices(positions))
-    return positions
 
 
 def _bits_at(positions: pa.Int64Array, size: int) -> pa.BooleanArray:

@@ -288,6 +288,7 @@ class _Parser:
         metadata = self._section(begin, end - footer_length)
         types = parse_types(footer.all_data(4))
         rows = _require_at_most(footer.integer(6), _MAX_ROWS)
+        entries = (ProtobufMessage.parse(raw, _METADATA_FIELDS) for raw in footer.all_data(5))
         return OrcTail(
             path=self.path,
             size=self.size,
@@ -296,7 +297,7 @@ class _Parser:
             types=types,
             column_statistics=_statistics(self.path, footer.all_data(7), len(types), rows),
             stripes=self._stripes(footer, ProtobufMessage.parse(metadata), len(types)),
-            user_metadata=_user_metadata(footer),
+            user_metadata={entry.text(1) or "": entry.data(2) or b"" for entry in entries},
             row_index_stride=_require_at_most(footer.integer(8), _MAX_NUMBER),
             writer=_require_at_most(footer.integer(9), _MAX_NUMBER),
             writer_version=_require_at_most(self.postscript.integer(6), _MAX_NUMBER),
@@ -413,11 +414,6 @@ def _type(message: ProtobufMessage) -> OrcType:
     if max(precision or 0, scale or 0) > _MAX_DIGITS or (length or 0) > _MAX_NUMBER:
         _raise_wire_error("a type has a length, precision or scale that cannot be")
     return OrcType(kind, children, names, length, precision, scale)
-
-
-def _user_metadata(footer: ProtobufMessage) -> dict[str, bytes]:
-    items = (ProtobufMessage.parse(raw, _METADATA_FIELDS) for raw in footer.all_data(5))
-    return {item.text(1) or "": item.data(2) or b"" for item in items}
 
 
 HIVE_NAMES = {

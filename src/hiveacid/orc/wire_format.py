@@ -242,16 +242,14 @@ def compress(data: bytes, kind: Compression, block_size: int) -> bytes:
     out = []
     for position in range(0, len(data), block_size):
         block = data[position : position + block_size]
-        small = _deflate(block) if kind is Compression.ZLIB else block
+        small = block
+        if kind is Compression.ZLIB:
+            coder = zlib.compressobj(6, zlib.DEFLATED, -zlib.MAX_WBITS)
+            small = coder.compress(block) + coder.flush()
         stored = len(small) >= len(block)
         chunk = block if stored else small
         out.append((len(chunk) << 1 | stored).to_bytes(_HEADER, "little") + chunk)
     return b"".join(out)
-
-
-def _deflate(block: bytes) -> bytes:
-    coder = zlib.compressobj(6, zlib.DEFLATED, -zlib.MAX_WBITS)
-    return coder.compress(block) + coder.flush()
 
 
 def _inflate(chunk: bytes, kind: Compression, block_size: int) -> bytes:
@@ -259,24 +257,20 @@ def _inflate(chunk: bytes, kind: Compression, block_size: int) -> bytes:
         if kind is Compression.ZLIB:
             return zlib.decompressobj(-zlib.MAX_WBITS).decompress(chunk, block_size)
         if kind is Compression.SNAPPY:
-            return _snappy(chunk, block_size)
+            length, _ = decode_varint(chunk, 0)
+            if length > block_size:
+                raise WireError("a SNAPPY chunk is longer than its block")
+            data: bytes = pa.Codec("snappy").decompress(chunk, decompressed_size=length, asbytes=True)
+            return data
         if kind is Compression.LZ4:
             return lz4_block(chunk, block_size)
         if kind is Compression.ZSTD:
             with pa.CompressedInputStream(pa.BufferReader(chunk), "zstd") as stream:
-                data: bytes = stream.read(block_size)
-            return data
+                block: bytes = stream.read(block_size)
+            return block
     except (zlib.error, OSError, pa.ArrowException, IndexError) as error:
         raise WireError(f"a {kind.name} chunk is damaged: {error}") from error
     raise WireError(f"compression {kind.name} is not supported")
-
-
-def _snappy(chunk: bytes, block_size: int) -> bytes:
-    length, _ = decode_varint(chunk, 0)
-    if length > block_size:
-        raise WireError("a SNAPPY chunk is longer than its block")
-    data: bytes = pa.Codec("snappy").decompress(chunk, decompressed_size=length, asbytes=True)
-    return data
 
 
 def lz4_block(chunk: bytes, most: int) -> bytes:

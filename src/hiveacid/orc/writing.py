@@ -121,11 +121,15 @@ def _require_same_format(pieces: Sequence[PlacedStripes], path: str) -> OrcTail:
 
 def _footer(pieces: Sequence[PlacedStripes], end: int) -> bytes:
     footers = [piece.tail.source.footer for piece in pieces if piece.tail.source is not None]
+    columns = [piece.tail.column_statistics.raw for piece in pieces]
     fresh = {
         _CONTENT_LENGTH: [encode_field(_CONTENT_LENGTH, end)],
         _STRIPES: list(_moved_stripes(pieces)),
         _NUMBER_OF_ROWS: [encode_field(_NUMBER_OF_ROWS, sum(piece.tail.number_of_rows for piece in pieces))],
-        _STATISTICS: list(_statistics(pieces)),
+        _STATISTICS: [
+            encode_field(_STATISTICS, shorten_texts(merge_statistics(parts)))
+            for parts in (zip(*columns, strict=True) if all(columns) else ())
+        ],
     }
     out = []
     for number, wire, value in footers[0].fields:
@@ -158,14 +162,6 @@ def _moved_stripes(pieces: Sequence[PlacedStripes]) -> Iterable[bytes]:
             )
 
 
-def _statistics(pieces: Sequence[PlacedStripes]) -> Iterable[bytes]:
-    columns = [piece.tail.column_statistics.raw for piece in pieces]
-    if not all(columns):
-        return
-    for parts in zip(*columns, strict=True):
-        yield encode_field(_STATISTICS, shorten_texts(merge_statistics(parts)))
-
-
 _Values: TypeAlias = pa.Array | pa.ChunkedArray
 _BLOCK = 65536  # bytes of a compressed block
 _STRIDE = 10_000  # rows of a row group
@@ -191,7 +187,13 @@ def write_rows(
     ``keys``: record keys of the rows of an ACID file; None for a file without ACID columns. Raises
     UnsupportedFeatureError for values that only pyorc can write, if it is not installed.
     """
-    fixed = [] if keys is None else _insert_fields(_consecutive_ids(keys, batch.num_rows), batch.num_rows)
+    fixed: list[_Values] = []
+    if keys is not None:
+        rows = batch.num_rows
+        write_ids = pa.repeat(pa.scalar(keys.write_id, pa.int64()), rows)
+        buckets = pa.repeat(pa.scalar(keys.bucket, pa.int32()), rows)
+        row_ids = pc.cumulative_sum(pa.repeat(pa.scalar(1, pa.int64()), rows), start=keys.first - 1)
+        fixed = _insert_fields([write_ids, buckets, row_ids, write_ids], rows)
     return _write_values(batch, columns, fixed, codec)
 
 
@@ -209,16 +211,15 @@ def _write_values(
     batch: pa.RecordBatch, columns: Sequence[Column], fixed: Sequence[_Values], codec: str
 ) -> StripeBlock:
     types = [parse_type(column.type) for column in columns]
-    values = [_stored(array, of) for array, of in zip(batch.columns, types, strict=True)]
+    values = [to_stored_values(array, of) for array, of in zip(batch.columns, types, strict=True)]
+    # Arrow's writer takes structs of other rows from a nested array with an offset
+    values = [
+        array if isinstance(of, Primitive) else without_offset(array)
+        for array, of in zip(values, types, strict=True)
+    ]
     table = _flat_table(fixed, values)
     odd = any(is_beyond_arrow(array, of) for array, of in zip(values, types, strict=True))
     return read_stripes(_by_pyorc(table, types, codec) if odd else _by_arrow(table, codec))
-
-
-def _stored(values: pa.Array, hive: HiveType) -> pa.Array:
-    """Return values as a file stores them. Nested ones get no offset: Arrow's writer takes structs of other rows then."""
-    stored = to_stored_values(values, hive)
-    return stored if isinstance(hive, Primitive) else without_offset(stored)
 
 
 def write_delete_events(ids: pa.Table, columns: Sequence[Column], codec: str) -> StripeBlock:
@@ -245,13 +246,6 @@ def _insert_fields(ids: Sequence[_Values], rows: int) -> list[_Values]:
     """Return the ACID columns of rows, from their write ids, bucket properties, row ids and current write ids."""
     operation = pa.repeat(pa.scalar(INSERT_EVENT, pa.int32()), rows)
     return [operation, *ids, pa.repeat(pa.scalar(True), rows)]  # noqa: FBT003 - the value itself
-
-
-def _consecutive_ids(keys: RecordKeys, rows: int) -> list[pa.Array]:
-    write_ids = pa.repeat(pa.scalar(keys.write_id, pa.int64()), rows)
-    buckets = pa.repeat(pa.scalar(keys.bucket, pa.int32()), rows)
-    row_ids = pc.cumulative_sum(pa.repeat(pa.scalar(1, pa.int64()), rows), start=keys.first - 1)
-    return [write_ids, buckets, row_ids, write_ids]
 
 
 def _by_arrow(table: pa.Table, codec: str) -> bytes:

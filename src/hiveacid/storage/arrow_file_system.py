@@ -78,7 +78,10 @@ class ArrowFileSystem:
             sorted(
                 (
                     FileEntry(
-                        info.path[cut:], info.type == FileType.Directory, info.size or 0, _milliseconds(info)
+                        info.path[cut:],
+                        info.type == FileType.Directory,
+                        info.size or 0,
+                        int(info.mtime_ns or 0) // 1_000_000,
                     )
                     for info in found
                 ),
@@ -157,7 +160,11 @@ class ArrowFileSystem:
         """See `ports.FileSystem`. Only the tail passes through this process, where the store offers a way."""
         if self.renames:
             try:
-                self._append(source, tail)
+                with (
+                    _storage_errors("append to", source),
+                    self.fs.open_append_stream(self.inner(source)) as file,
+                ):
+                    file.write(tail)
             except StorageError:  # erasure-coded files, Ozone and others cannot grow
                 pass
             else:
@@ -166,10 +173,6 @@ class ArrowFileSystem:
         elif self.copier is not None and self.copier(source, target, start, tail):
             return
         self.write_pieces(target, chain(blocks(self, source, 0, start), [tail]))
-
-    def _append(self, path: str, data: bytes) -> None:
-        with _storage_errors("append to", path), self.fs.open_append_stream(self.inner(path)) as file:
-            file.write(data)
 
     def _rename(self, source: str, target: str) -> None:
         """Rename a file or directory. Parents are made only for one that is there, as on local disks."""
@@ -300,7 +303,3 @@ def _storage_errors(verb: str, path: str) -> Iterator[None]:
     except (OSError, ValueError) as error:  # ArrowInvalid is a ValueError
         told = getattr(error, "strerror", None) or error
         raise StorageError(f"cannot {verb} {path}: {told}") from error
-
-
-def _milliseconds(info: pyarrow.fs.FileInfo) -> int:
-    return 0 if info.mtime_ns is None else int(info.mtime_ns) // 1_000_000

@@ -56,9 +56,18 @@ def open_arrow(uri: StorageUri, lookup: Lookup) -> ArrowFileSystem:
 
             return ArrowFileSystem(GcsFileSystem(), bucket_and_key)
         if uri.scheme in ("abfs", "abfss"):
-            return ArrowFileSystem(_azure(uri, lookup), bucket_and_key)
+            from pyarrow.fs import AzureFileSystem  # noqa: PLC0415
+
+            host = uri.authority.rpartition("@")[2]
+            key = lookup(f"fs.azure.account.key.{host}")
+            return ArrowFileSystem(AzureFileSystem(host.partition(".")[0], account_key=key), bucket_and_key)
         if uri.scheme in ("hdfs", "viewfs"):
-            return ArrowFileSystem(_hadoop(uri), path_only, renames=True)
+            from pyarrow.fs import HadoopFileSystem  # noqa: PLC0415
+
+            host, _, port = uri.authority.partition(":")
+            return ArrowFileSystem(
+                HadoopFileSystem(host or "default", int(port or 0)), path_only, renames=True
+            )
     except ImportError as error:
         raise UnsupportedFeatureError(
             f"{uri}: this pyarrow was built without support for {uri.scheme}://: {error}"
@@ -131,20 +140,6 @@ def _s3(bucket: str, lookup: Lookup) -> pyarrow.fs.FileSystem:
     if int(pa.__version__.partition(".")[0]) >= _DELAYED_OPEN_SINCE:
         options["allow_delayed_open"] = True
     return fs.S3FileSystem(**options)
-
-
-def _azure(uri: StorageUri, lookup: Lookup) -> pyarrow.fs.FileSystem:
-    from pyarrow.fs import AzureFileSystem  # noqa: PLC0415 - Arrow only when it is needed
-
-    host = uri.authority.rpartition("@")[2]
-    return AzureFileSystem(host.partition(".")[0], account_key=lookup(f"fs.azure.account.key.{host}"))
-
-
-def _hadoop(uri: StorageUri) -> pyarrow.fs.FileSystem:
-    from pyarrow.fs import HadoopFileSystem  # noqa: PLC0415 - Arrow only when it is needed
-
-    host, _, port = uri.authority.partition(":")
-    return HadoopFileSystem(host or "default", int(port or 0))
 
 
 Opener = Callable[[StorageUri], FileSystem]

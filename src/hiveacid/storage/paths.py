@@ -148,7 +148,11 @@ def find_sources(fs: FileSystem, path: str) -> Sources:
         entries = tuple(_matching(fs, folder, last, path))
         root = folder
     files = [
-        entry for entry in entries if not entry.is_dir and not entry.is_special and not _is_hidden(entry.path)
+        entry
+        for entry in entries
+        if not entry.is_dir
+        and not entry.is_special
+        and not any(part.startswith(("_", ".")) for part in entry.path.split("/"))
     ]
     if not files:
         raise InvalidPathError(f"no files matching path {path}")
@@ -185,10 +189,6 @@ def _letter(part: re.Match[str]) -> str:
         members = _SPECIAL.sub(r"\\\g<0>", part["members"])
         return f"[{'^/' if part['negated'] else ''}{members}]"
     return "[^/]" if part[0] == "?" else re.escape(part[0])
-
-
-def _is_hidden(path: str) -> bool:
-    return any(part.startswith(("_", ".")) for part in path.split("/"))
 
 
 LONGEST_PATTERN = 4096

@@ -129,17 +129,13 @@ class FinalNames:
         folder, _, name = target.rpartition("/")
         with self._lock:
             if folder not in self._taken:
-                self._taken[folder] = _paths_in(self.fs, folder)
+                try:
+                    self._taken[folder] = {entry.path for entry in self.fs.list_directory(folder)}
+                except MissingDirectoryError:
+                    self._taken[folder] = set()
             if name in self._taken[folder]:
                 raise StorageError(f"cannot write {target}: the file exists")
             self._taken[folder].add(name)
-
-
-def _paths_in(fs: FileSystem, folder: str) -> set[str]:
-    try:
-        return {entry.path for entry in fs.list_directory(folder)}
-    except MissingDirectoryError:
-        return set()
 
 
 def stage_version_file(fs: FileSystem, staging: str) -> None:

@@ -99,7 +99,7 @@ def measure_location(state: AcidState) -> LocationSizes:
     sizes = [
         sum(file.size for file in directory.files) for directory in (*state.deltas, *state.delete_deltas)
     ]
-    obsolete = [_parsed(path) for path in state.obsolete]
+    obsolete = [parse_directory(path) if is_layout(path) else None for path in state.obsolete]
     return LocationSizes(
         base_bytes,
         delta_bytes=sum(sizes),
@@ -108,10 +108,6 @@ def measure_location(state: AcidState) -> LocationSizes:
         small_deltas=sum(size < _SMALL * base_bytes for size in sizes),
         obsolete_deltas=sum(isinstance(name, DeltaName) for name in obsolete),
     )
-
-
-def _parsed(path: str) -> object:
-    return parse_directory(path) if is_layout(path) else None
 
 
 def reason_not_to_initiate(
@@ -131,13 +127,16 @@ def reason_not_to_initiate(
     if under_way is not None:
         return Decision(None, f"compaction {under_way.id} is {under_way.state} already")
     failed = _failures_in_a_row(candidate.attempts, thresholds.failures)
-    if failed and not _is_long_ago(failed, thresholds.retry_after, now):
-        return Decision(
-            None,
-            f"Compaction is not initiated since last {len(failed)} consecutive compaction attempts failed",
-            noted=True,
-        )
-    return None
+    if not failed:
+        return None
+    last = max(attempt.enqueued or 0 for attempt in failed)
+    if thresholds.retry_after > 0 and last + thresholds.retry_after * 1000 < now:
+        return None
+    return Decision(
+        None,
+        f"Compaction is not initiated since last {len(failed)} consecutive compaction attempts failed",
+        noted=True,
+    )
 
 
 def _failures_in_a_row(attempts: Sequence[Attempt], limit: int) -> list[Attempt]:
@@ -153,11 +152,6 @@ def _failures_in_a_row(attempts: Sequence[Attempt], limit: int) -> list[Attempt]
         if len(newest) == limit and all(attempt.state == CompactionState.FAILED for attempt in newest)
         else []
     )
-
-
-def _is_long_ago(failed: Sequence[Attempt], retry_after: float, now: int) -> bool:
-    last = max(attempt.enqueued or 0 for attempt in failed)
-    return retry_after > 0 and last + retry_after * 1000 < now
 
 
 def decide_by_aborts(candidate: CompactionCandidate, thresholds: Thresholds, now: int) -> Decision | None:

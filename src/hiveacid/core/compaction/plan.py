@@ -95,7 +95,8 @@ def plan_compaction(
         return CompactionRefusal(NOT_ENOUGH, cleaning_needed=bool(state.obsolete or state.aborted))
     if kind is CompactionKind.REBALANCE and _has_deletes_above(state, write_ids):
         return CompactionRefusal(DELETES_ABOVE, cleaning_needed=False)
-    taken_names = _taken_names(state)
+    read = [*state.deltas, *state.delete_deltas, *([] if state.base is None else [state.base])]
+    taken_names = {*(directory.path for directory in read), *state.obsolete, *state.aborted, *state.pending}
     for last in range(_result_high_watermark(state, write_ids), _highest(state) - 1, -1):
         # Without visibility suffix the directory of an aborted writer may have the name of the result. No valid row
         # has a write id above the last directory that is read, so the result may end at a lower write id.
@@ -176,13 +177,6 @@ def _outputs(
 def _delta_names(state: AcidState) -> list[DeltaName]:
     directories = (*state.deltas, *state.delete_deltas)
     return [directory.name for directory in directories if isinstance(directory.name, DeltaName)]
-
-
-def _taken_names(state: AcidState) -> set[str]:
-    read = [*state.deltas, *state.delete_deltas]
-    if state.base is not None:
-        read.append(state.base)
-    return {*(directory.path for directory in read), *state.obsolete, *state.aborted, *state.pending}
 
 
 _MAX_SMALL_FILES = 8

@@ -251,16 +251,11 @@ def _moment(value: str, kind: str, _: str) -> str | None:
         text = f"{text} {hour or 0:0>2}:{minute or 0:0>2}:{second or 0:0>2}"
         digits = (fraction or "")[:_MICROSECONDS].rstrip("0")
         text = f"{text}.{digits}" if digits else text
-    return text if _is_in_calendar(text) else None
-
-
-def _is_in_calendar(value: str) -> bool:
-    """Tell whether a date or time exists."""
     try:
-        datetime.fromisoformat(value)
-    except ValueError:
-        return False
-    return True
+        datetime.fromisoformat(text)
+    except ValueError:  # not in the calendar
+        return None
+    return text
 
 
 def is_skipped(value: str, zone: str) -> bool:

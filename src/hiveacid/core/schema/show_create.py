@@ -34,12 +34,18 @@ def show_create_table(table: TableDefinition, *, with_database: bool = True) -> 
         name = f"{quote_name(table.name.database)}.{name}"
     lines = [
         f"CREATE {'EXTERNAL ' if table.external else ''}TABLE {name}(",
-        _joined(_column(column) for column in table.columns) + ")",
+        _joined(
+            f"{quote_name(column.name)} {quoted_type_text(parse_type(column.type))}{_comment(column)}"
+            for column in table.columns
+        )
+        + ")",
     ]
     if table.comment is not None:
         lines.append(f"COMMENT {_quoted(table.comment)}")
     if table.partition_columns:
-        columns = _joined(_partition_column(column) for column in table.partition_columns)
+        columns = _joined(
+            f"{quote_name(column.name)} {column.type}{_comment(column)}" for column in table.partition_columns
+        )
         lines += ["PARTITIONED BY ( ", f"{columns})"]
     if table.bucketing is not None:
         lines += _buckets(table.bucketing)
@@ -66,14 +72,6 @@ def show_create_view(view: ViewDefinition, *, with_database: bool = True) -> str
 
 def _joined(members: Iterable[str]) -> str:
     return ", \n".join(f"  {member}" for member in members)
-
-
-def _column(column: Column) -> str:
-    return f"{quote_name(column.name)} {quoted_type_text(parse_type(column.type))}{_comment(column)}"
-
-
-def _partition_column(column: Column) -> str:
-    return f"{quote_name(column.name)} {column.type}{_comment(column)}"
 
 
 def _comment(column: Column) -> str:

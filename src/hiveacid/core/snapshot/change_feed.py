@@ -145,7 +145,8 @@ def select_changes(
         name = directory.name
         if isinstance(name, DeltaName):
             if not row_ids and _is_merged(name) and span.reaches_back(name.min_write_id, name.max_write_id):
-                _require_sources(name, directory, history_kept=history_kept)
+                if not name.visibility_txn_id or not history_kept:
+                    raise _history_error(directory.path, name.max_write_id)  # rows of several write ids
                 left_out.add(directory.path)
             continue
         compacted = is_compacted(directory, metadata)
@@ -166,7 +167,12 @@ def select_changes(
     state = select(remaining, span.until, txns, metadata, adopted_txn_id=adopted_txn_id)
     overwrites.sort(key=lambda directory: directory.name.span)
     if not row_ids and overwrites:
-        _require_below(state, overwrites[0].name.span[0])
+        overwrite = overwrites[0].name.span[0]
+        for delta in state.deltas:
+            name = delta.name
+            # merged rows, whose own write ids are unknown, may have been written after the overwrite
+            if isinstance(name, DeltaName) and _is_merged(name) and name.max_write_id > overwrite:
+                raise _history_error(delta.path, name.max_write_id)
     return _changed(state, span, overwrites)
 
 
@@ -228,20 +234,6 @@ def lost_history(name: BaseName | DeltaName, *, row_ids: bool) -> int:
 
 def _is_merged(name: DeltaName) -> bool:
     return name.min_write_id != name.max_write_id
-
-
-def _require_sources(name: DeltaName, directory: ListedDirectory, *, history_kept: bool) -> None:
-    """Refuse rows of several write ids in one directory of a table without row ids."""
-    if not name.visibility_txn_id or not history_kept:
-        raise _history_error(directory.path, name.max_write_id)
-
-
-def _require_below(state: AcidState, overwrite: WriteId) -> None:
-    """Refuse an overwrite with a lower write id than merged rows whose own write ids are unknown."""
-    for directory in state.deltas:
-        name = directory.name
-        if isinstance(name, DeltaName) and _is_merged(name) and name.max_write_id > overwrite:
-            raise _history_error(directory.path, name.max_write_id)
 
 
 def _is_committed(name: BaseName, txns: ValidTxnList | None, adopted: TxnId) -> bool:

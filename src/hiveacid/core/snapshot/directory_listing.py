@@ -341,7 +341,8 @@ def _is_own(entry: FileEntry, kind: TableKind, columns: Sequence[str]) -> bool:
     *directories, name = rest
     if entry.is_special or any(_is_hidden(directory) for directory in directories):
         return False
-    name = _name_of_final_file(name)
+    match = _CHECKSUM.fullmatch(name) or _SCRATCH.fullmatch(name)
+    name = match[1] if match else name  # the file to which a scratch or checksum file belongs
     if kind is TableKind.FULL_ACID:
         return not entry.is_dir and (name == _SUCCESS or parse_original_file(name) is not None)
     return name == _SUCCESS or not _is_hidden(name)
@@ -356,12 +357,6 @@ def _partition_depth(parts: Sequence[str], columns: Sequence[str]) -> int:
             break
         depth += 1
     return depth
-
-
-def _name_of_final_file(name: str) -> str:
-    """Return the name of the file to which a scratch or checksum file belongs, for other files the name itself."""
-    match = _CHECKSUM.fullmatch(name) or _SCRATCH.fullmatch(name)
-    return match[1] if match else name
 
 
 def _is_hidden(name: str) -> bool:

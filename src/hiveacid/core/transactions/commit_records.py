@@ -69,18 +69,15 @@ def merge_summaries(first: OperationSummary, then: OperationSummary) -> Operatio
     texts = [text for text in (first.statement, then.statement) if text]
     statement = ";\n".join(texts)[:LONGEST_STATEMENT] if texts else None
     numbers = {
-        name: _sum(getattr(first, name), getattr(then, name))
+        name: None if None in counts else sum(counts)
         for name in ("inserted", "updated", "deleted", "files", "bytes")
+        for counts in [(getattr(first, name), getattr(then, name))]
     }
     return OperationSummary(", ".join(verbs) or None, statement, **numbers)
 
 
 def _verbs(summary: OperationSummary) -> Iterable[str]:
     return summary.operation.split(", ") if summary.operation else ()
-
-
-def _sum(one: int | None, other: int | None) -> int | None:
-    return None if one is None or other is None else one + other
 
 
 @dataclass(frozen=True)
