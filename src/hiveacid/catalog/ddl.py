@@ -339,7 +339,8 @@ def _add_partitions(
         directory = absolute(location or f"{table.location}/{partition_name(table, values)}")
         if location is not None:
             _check_partition_location(context, table, values, directory)
-        if any(overlap(directory, place) for place in places) if location else directory in places:
+        # a directory of the usual name can only be the same as another
+        if directory in places or (location and any(overlap(directory, place) for place in places)):
             raise errors.CatalogError(
                 f"another partition of {name} has the location {directory}, or a part of it"
             )

@@ -366,9 +366,8 @@ class Migration:
         if self.source.is_hive3 and LAYOUT_LEVEL.of(state.table) is None:
             changed[LAYOUT_LEVEL.name] = LayoutLevel.HIVE3.value  # so that it can go back there
         if not self.source.store.maintained_by_hiveacid() and state.history_from:
-            changed[HISTORY_FROM.name] = str(
-                state.history_from
-            )  # Hive's cleaner does not record what it removed
+            # Hive's cleaner does not record what it removed
+            changed[HISTORY_FROM.name] = str(state.history_from)
         if state.visible and self.target.store.maintained_by_hiveacid():
             changed[ADOPTED_TXN.name] = str(state.visible[-1])
             if state.invalid:

@@ -226,9 +226,8 @@ class TransactionRow:
     last_heartbeat: int
     user: str
     host: str
-    timeout: int | None = (
-        None  # ms without a heartbeat after which it is aborted; None: the server's own setting
-    )
+    # ms without a heartbeat after which it is aborted; None: the server's own setting
+    timeout: int | None = None
 
 
 class TransactionPort(Protocol):

@@ -60,12 +60,10 @@ class Transaction(Displayed):
     pending: PendingCommit = field(default_factory=PendingCommit)
     ended: bool = False
     failed: str | None = None
-    guard: Transaction | None = (
-        None  # an older one that waited for the locks and still holds them; ends with this one
-    )
-    lease: Transaction | None = (
-        None  # a read transaction that keeps files of this one's snapshot after its end
-    )
+    # an older one that waited for the locks and still holds them; ends with this one
+    guard: Transaction | None = None
+    # a read transaction that keeps files of this one's snapshot after its end
+    lease: Transaction | None = None
     published: bool = False  # a directory of its own may have been made: set before it is
     warned: set[TableName] = field(default_factory=set)
     # the incarnation of each table at the first reading
@@ -120,9 +118,8 @@ class Transaction(Displayed):
                 pause = min(pause * 2, _LONGEST_WAIT)
                 answer = self._check_lock(answer.lock_id)
         except BaseException:
-            with suppress(
-                errors.HiveAcidError
-            ):  # granted just now: the caller aborts, and hears of the first error
+            # granted just now: the caller aborts, and hears of the first error
+            with suppress(errors.HiveAcidError):
                 self.store.unlock(answer.lock_id)
             raise
         if answer.state is LockState.ACQUIRED:

@@ -175,17 +175,14 @@ class MetastoreClient:
             number = (self._preferred_server + index) % len(servers)
             try:
                 connection = ThriftConnection(servers[number], self._address)
-            except (
-                Unreachable,
-                errors.StoreError,
-            ) as error:  # a refusal: another server may have another principal
+            # a refusal: another server may have another principal
+            except (Unreachable, errors.StoreError) as error:
                 failures.append(error)
                 continue
             self._preferred_server = number
             return connection
-        if all(
-            isinstance(failure, errors.StoreError) for failure in failures
-        ):  # then it is of no use to try again
+        # then it is of no use to try again
+        if all(isinstance(failure, errors.StoreError) for failure in failures):
             raise failures[-1]
         raise Unreachable("; ".join(map(str, failures)))
 
@@ -232,9 +229,8 @@ def _as_error(refusal: Refusal) -> errors.HiveAcidError:
 
 _CALL, _REPLY, _EXCEPTION = 1, 2, 3  # kinds of messages
 _UNKNOWN_METHOD = 1  # a TApplicationException's type
-_PROBES = MappingProxyType(
-    {"TCP_KEEPIDLE": 60, "TCP_KEEPINTVL": 10, "TCP_KEEPCNT": 6}
-)  # dead after two minutes
+# dead after two minutes
+_PROBES = MappingProxyType({"TCP_KEEPIDLE": 60, "TCP_KEEPINTVL": 10, "TCP_KEEPCNT": 6})
 # raised by the Thrift library for malformed bytes, besides its own exceptions
 _UNREADABLE = (
     OSError,

@@ -373,9 +373,6 @@ def owner_of(table: TableDefinition | None) -> str | None:
         return None
     try:
         return Path(table.location).owner()
-    except (
-        KeyError,
-        OSError,
-        NotImplementedError,
-    ):  # unknown owner, missing directory, or a system without owners
+    # unknown owner, missing directory, or a system without owners
+    except (KeyError, OSError, NotImplementedError):
         return table.owner or None

@@ -191,9 +191,8 @@ def raw_view(view: ViewDefinition, old: ThriftStruct | None = None) -> ThriftStr
     raw.owner, raw.createTime, raw.partitionKeys = view.owner or raw.owner, view.created_at, []
     raw.parameters = dict(view.properties) | ({} if view.comment is None else {"comment": view.comment})
     raw.parameters |= {f"{_SETTING}{key}": value for key, value in view.settings}
-    if (
-        view.database != view.name.database
-    ):  # t.history and table_changes('t', 1) are looked for where it was made
+    # t.history and table_changes('t', 1) are looked for where it was made
+    if view.database != view.name.database:
         raw.parameters |= {_NAMESPACE.format("numParts"): "2", _NAMESPACE.format("part.0"): "spark_catalog"}
         raw.parameters[_DATABASE] = view.database
     raw.viewOriginalText, raw.viewExpandedText = view.original, expanded_text

@@ -19,9 +19,10 @@ _HIGHEST_PORT = 65535
 _YES = ("true", "1", "yes")
 _NO = ("false", "0", "no")
 _OPTIONS = ("auth", "principal", "catalog", "tls", "ca", "timeout", "connect_timeout")
+# Hive's own words for them
 _HIVES = MappingProxyType(
     {"hive.metastore.sasl.enabled": "sasl", "hive.metastore.kerberos.principal": "principal"}
-)  # Hive's own words for them
+)
 _CATALOG = "hive"  # the only catalog for which a metastore keeps transactions, locks and compactions
 
 

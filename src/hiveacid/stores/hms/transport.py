@@ -142,11 +142,8 @@ class Transport:
 
 MECHANISM = b"GSSAPI"
 _START, _OK, _COMPLETE = 1, 2, 5  # a negotiation message's status; others are failures
-_PLAIN, _INTEGRITY, _PRIVACY = (
-    1,
-    2,
-    4,
-)  # security layers, as bits: what the server's hadoop.rpc.protection offers
+# security layers, as bits: what the server's hadoop.rpc.protection offers
+_PLAIN, _INTEGRITY, _PRIVACY = 1, 2, 4
 _HEAD = struct.Struct(">BI")
 _LENGTH = struct.Struct(">I")
 _LARGEST_FRAME = 512 * 1024 * 1024  # bytes

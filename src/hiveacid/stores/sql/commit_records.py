@@ -202,9 +202,8 @@ class Streams(SqlBase):
         parameters = _parameters(stream)
 
         def work(connection: Connection) -> StreamProgress:
-            self._database.dialect.serialise(
-                connection, {f"stream {parameters['of']}": True}
-            )  # a new stream has no row to lock
+            # a new stream has no row to lock
+            self._database.dialect.serialise(connection, {f"stream {parameters['of']}": True})
             known = _read_progress(connection, stream, hold=True)
             progress = register_writer(known, stream, writer, checkpoint, restart=restart)
             if known is None:

@@ -40,9 +40,8 @@ class ErrorKind(Enum):
     """Class of a driver's error, which decides whether the statement is repeated."""
 
     BUSY = auto()  # deadlock, serialisation: the database rolled it back; try again
-    LOCKED = (
-        auto()
-    )  # another client holds a lock for too long: rolled back; try again until the holder is gone
+    # another client holds a lock for too long: rolled back; try again until the holder is gone
+    LOCKED = auto()
     LOST = auto()  # the connection broke
     READ_ONLY = auto()  # refused; after a failover, a new connection may lead to the server that takes writes
     UNAVAILABLE = auto()  # disk full, read-only, no such file: an immediate retry is useless

@@ -314,9 +314,8 @@ def _tls_of_url(url: URL) -> tuple[URL, ssl.SSLContext | None]:
     except (OSError, ValueError) as error:
         files = ", ".join(f"{name}={parameters[name]}" for name in _TLS_OPTIONS[1:5] if name in parameters)
         raise ConfigError(f"the TLS files in the store's URL cannot be used ({files}): {error}") from error
-    context.verify_flags &= (
-        ~ssl.VERIFY_X509_STRICT
-    )  # as PyMySQL: authorities that servers make lack identifiers
+    # as PyMySQL: authorities that servers make lack identifiers
+    context.verify_flags &= ~ssl.VERIFY_X509_STRICT
     context.check_hostname = _flag(parameters, "ssl_check_hostname")
     return url.difference_update_query(list(parameters)), context
 
