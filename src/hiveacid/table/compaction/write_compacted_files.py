@@ -248,22 +248,23 @@ def _live_rows(job: CompactionJob) -> int:
 def _put_in_place(job: CompactionJob, scratch: str, names: Sequence[str]) -> None:
     fs, root = job.context.fs, job.location.root
     moved_names: list[str] = []
-
-    def undo() -> None:
-        # without suffix a complete result may have readers by now, and it is correct even without the commit
-        if job.level is LayoutLevel.HIVE4 or len(moved_names) < len(names):
-            _remove(job, moved_names)  # the others may be another worker's, which took the job over
-
     if job.level is LayoutLevel.HIVE3 and len(names) > 1:
         for name in names:
             fs.write_bytes(f"{scratch}/{name}/{PAIR_FILE}", str(int(job.txn.txn_id)).encode())
     job.txn.published = True
-    job.txn.pending.on_abort.append(undo)
+    job.txn.pending.on_abort.append(partial(_undo, job, moved_names, names))
     for name in names:
         # without its lock, the table may have been dropped and created again, and would show these rows
         job.txn.require_open_in_store()
         fs.move_directory(f"{scratch}/{name}", f"{root}/{name}")
         moved_names.append(name)
+
+
+def _undo(job: CompactionJob, moved_names: Sequence[str], names: Sequence[str]) -> None:
+    """Remove what `_put_in_place` has moved, after an abort."""
+    # without suffix a complete result may have readers by now, and it is correct even without the commit
+    if job.level is LayoutLevel.HIVE4 or len(moved_names) < len(names):
+        _remove(job, moved_names)  # the others may be another worker's, which took the job over
 
 
 def _remove(job: CompactionJob, names: Iterable[str]) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
+from functools import partial
 
 from pyspark.sql import DataFrame
 
@@ -176,28 +177,10 @@ def locate_changes(
     kept: bool,
 ) -> list[ChangedLocation]:
     """List the partitions (or the table) and select the directories with their changes; skip those without any."""
-
-    def look(root: str, partition: Partition | None) -> ChangedLocation:
-        entries = table_locations.list_adopted(fs, table, root, partition)
-        try:
-            changes = feed.select_changes(
-                entries,
-                span,
-                txn.snapshot(),
-                table_locations.read_metadata(fs, root, entries),
-                adopted_txn_id=table_locations.adopted_txn_id(table),
-                row_ids=table.kind is TableKind.FULL_ACID,
-                history_kept=kept,
-            )
-        except errors.NotEnoughHistoryError:
-            raise
-        except errors.FormatError as error:
-            raise error.below(root) from error
-        changes = replace(changes, state=table_locations.without_linked_originals(table, changes.state))
-        return ChangedLocation(table_locations.Location(root, changes.state, partition), changes)
-
     try:
-        locations = table_locations.for_each_location(table, partitions, look)
+        locations = table_locations.for_each_location(
+            table, partitions, partial(_locate_at, fs, table, span, txn, kept)
+        )
     except errors.FormatError:
         txn.require_open_in_store()
         raise
@@ -207,6 +190,34 @@ def locate_changes(
         for location in locations
         if location.changes.deletes or location.changes.state.row_directories
     ]
+
+
+def _locate_at(
+    fs: FileSystem,
+    table: TableDefinition,
+    span: feed.ChangeSpan,
+    txn: Transaction,
+    kept: bool,  # noqa: FBT001 - as in `locate_changes`
+    root: str,
+    partition: Partition | None,
+) -> ChangedLocation:
+    entries = table_locations.list_adopted(fs, table, root, partition)
+    try:
+        changes = feed.select_changes(
+            entries,
+            span,
+            txn.snapshot(),
+            table_locations.read_metadata(fs, root, entries),
+            adopted_txn_id=table_locations.adopted_txn_id(table),
+            row_ids=table.kind is TableKind.FULL_ACID,
+            history_kept=kept,
+        )
+    except errors.NotEnoughHistoryError:
+        raise
+    except errors.FormatError as error:
+        raise error.below(root) from error
+    changes = replace(changes, state=table_locations.without_linked_originals(table, changes.state))
+    return ChangedLocation(table_locations.Location(root, changes.state, partition), changes)
 
 
 def _plans_of_read_files(plans: Plans, changed: Sequence[ChangedLocation]) -> Plans:

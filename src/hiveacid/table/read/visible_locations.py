@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
 
 from hiveacid.config import setting_definitions
 from hiveacid.config.property_definitions import ADOPTED_TXN, CONVERSION, PARTITIONS_DROPPED
@@ -231,9 +232,7 @@ def list_kept(
 
     ``ids``: the current snapshot, taken before the call. If all listings are reused, the result is the earlier object.
     """
-    listings = StampedListings.begin(context.fs, context.clock.now())
-    cache = context.listings.locations
-    table_key = (
+    key = (
         table.name,
         table.incarnation,
         table.kind,
@@ -241,30 +240,44 @@ def list_kept(
         uncommitted_txn_ids(table),
         CONVERSION.of(table),
     )
+    stamped = StampedListings.begin(context.fs, context.clock.now())
+    listing = _ReusingListing(context, table, ids, key, stamped)
+    locations = for_each_location(table, partitions, listing.location)
+    if listing.roots_not_kept:
+        return locations
+    return _reuse_result(context, (key, len(locations)), locations)
 
-    roots_not_kept: list[str] = []
 
-    def list_or_reuse(root: str, partition: Partition | None) -> Location:
-        if listings is None or table.kind is TableKind.PLAIN or not is_local(root):
-            roots_not_kept.append(root)
-            return read_location(context.fs, table, root, partition, ids.write_ids, ids.txns)
-        cached = cache.get((table_key, root))
+@dataclass(frozen=True)
+class _ReusingListing:
+    """One listing of a table, which reuses those of unchanged directories. ``key``: what they depend on besides the root."""
+
+    context: StoreContext
+    table: TableDefinition
+    ids: SnapshotIds
+    key: tuple[object, ...]
+    stamped: StampedListings | None
+    roots_not_kept: list[str] = field(default_factory=list)
+
+    def location(self, root: str, partition: Partition | None) -> Location:
+        """Return a location, listed now or before; several threads call it."""
+        fs, table, ids, cache = self.context.fs, self.table, self.ids, self.context.listings.locations
+        if self.stamped is None or table.kind is TableKind.PLAIN or not is_local(root):
+            self.roots_not_kept.append(root)
+            return read_location(fs, table, root, partition, ids.write_ids, ids.txns)
+        cached = cache.get((self.key, root))
         # LruCache.get returns a value in a tuple of one, because a value may be None
         if cached is not None and cached[0].is_reusable(partition, ids):
             return cached[0].location
-        entries, stamp = listings.list(root)
-        location = select_location(context.fs, table, root, partition, entries, ids.write_ids, ids.txns)
+        entries, stamp = self.stamped.list(root)
+        location = select_location(fs, table, root, partition, entries, ids.write_ids, ids.txns)
         if stamp is not None and is_final(location.state):
             reach = measure_reach(entries)
-            cache.put(
-                (table_key, root), KeptListing(location, stamp, reach, ids.view(reach)), _size(location)
-            )
+            kept = KeptListing(location, stamp, reach, ids.view(reach))
+            cache.put((self.key, root), kept, _size(location))
         else:
-            roots_not_kept.append(root)
+            self.roots_not_kept.append(root)
         return location
-
-    locations = for_each_location(table, partitions, list_or_reuse)
-    return locations if roots_not_kept else _reuse_result(context, (table_key, len(locations)), locations)
 
 
 def _reuse_result(
