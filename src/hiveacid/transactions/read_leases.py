@@ -107,7 +107,7 @@ class ReadLeases:
             if (
                 newest is not None
                 and holders is not None
-                and not (newest.ended or newest.outdated)
+                and not (newest.ended or newest.reads.outdated)
                 and self._is_newest_snapshot(newest)
             ):
                 holders.append(pin)

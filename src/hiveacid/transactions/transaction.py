@@ -44,11 +44,25 @@ def this_client(agent: str = "hiveacid") -> Client:
     return Client(user, socket.gethostname(), agent)
 
 
+@dataclass
+class TablesRead:
+    """Notes on the tables that a transaction has read.
+
+    ``incarnations``: of each table at the first reading. ``partition_names``: at the last reading, beside a metastore.
+    ``warned``: tables with a warning in the log. ``outdated``: a table was replaced, and no later read may share the snapshot.
+    """
+
+    incarnations: dict[TableName, str] = field(default_factory=dict)
+    partition_names: dict[TableName, frozenset[str]] = field(default_factory=dict)
+    warned: set[TableName] = field(default_factory=set)
+    outdated: bool = False
+
+
 @dataclass(repr=False)
 class Transaction(Displayed):
     """Handle of an open transaction, made by `Transactions.begin`. Not thread-safe.
 
-    ``pending``: collects what the commit will write.
+    ``pending``: collects what the commit will write. ``reads``: notes on the tables that were read.
     """
 
     store: TransactionStore
@@ -65,12 +79,7 @@ class Transaction(Displayed):
     # a read transaction that keeps files of this one's snapshot after its end
     lease: Transaction | None = None
     published: bool = False  # a directory of its own may have been made: set before it is
-    warned: set[TableName] = field(default_factory=set)
-    # the incarnation of each table at the first reading
-    tables_read: dict[TableName, str] = field(default_factory=dict)
-    # names of each table's partitions at the last reading, beside a metastore
-    partitions_read: dict[TableName, frozenset[str]] = field(default_factory=dict)
-    outdated: bool = False  # a table that it read was replaced: no later read may share it
+    reads: TablesRead = field(default_factory=TablesRead)
     alive_at: int = -(1 << 62)  # ms: a moment at which the store has certainly not missed a heartbeat
     _snapshot: ValidTxnList | None = None
     _write_ids: dict[TableName, WriteId] = field(default_factory=dict)

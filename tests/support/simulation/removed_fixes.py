@@ -64,9 +64,9 @@ def _no_mark_of_drops(table: Any, now: Any, txn: Any) -> None:
 
     if (
         not table.is_same_table(now)
-        or txn.tables_read.setdefault(table.name, table.incarnation) != table.incarnation
+        or txn.reads.incarnations.setdefault(table.name, table.incarnation) != table.incarnation
     ):
-        txn.outdated = True
+        txn.reads.outdated = True
         raise WriteConflictError("dropped")
 
 

@@ -143,7 +143,7 @@ def test_a_reader_of_a_replaced_table_is_not_shared(transactions: Transactions) 
     snapshots = ReadLeases(transactions)
     with snapshots.acquire(SETTINGS) as first:
         snapshots.add_holder(first, Holding())
-        first.outdated = True
+        first.reads.outdated = True
     with snapshots.acquire(SETTINGS) as second:
         assert second.txn_id != first.txn_id
 

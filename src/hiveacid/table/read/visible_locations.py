@@ -156,9 +156,9 @@ def require_unchanged(table: TableDefinition, now: TableDefinition | None, txn: 
     one table could be applied to the files of another. If partitions were dropped since the snapshot, the listing may lack
     them or some of their files.
     """
-    same = txn.tables_read.setdefault(table.name, table.incarnation) == table.incarnation
+    same = txn.reads.incarnations.setdefault(table.name, table.incarnation) == table.incarnation
     if not same or now is None or not table.is_same_table(now):
-        txn.outdated = True
+        txn.reads.outdated = True
         raise WriteConflictError(
             f"{table.name} was dropped, renamed or replaced by another table while this transaction reads it: run it again"
         )
@@ -174,7 +174,7 @@ def _require_partitions_of_metastore(
 
     DROP PARTITION leaves no write id in a metastore. A partition that was dropped and made again is not noticed.
     """
-    seen = txn.partitions_read.get(table.name)
+    seen = txn.reads.partition_names.get(table.name)
     if context.store.maintained_by_hiveacid() or (seen is None and txn.has_lock_on(table.name)):
         return
     columns, own = (
@@ -182,7 +182,7 @@ def _require_partitions_of_metastore(
         {new.partition for new in txn.pending.new_partitions(table.name)},
     )
     listed = {format_partition(columns, one.values): one for one in partitions if one not in own}
-    names = txn.partitions_read[table.name] = context.catalog.list_partition_names(table.name)
+    names = txn.reads.partition_names[table.name] = context.catalog.list_partition_names(table.name)
     missing = listed.keys() - names
     if missing:  # or another engine has written the name in another way
         values = {one.values for one in context.catalog.list_partitions(table.name)}
@@ -192,7 +192,7 @@ def _require_partitions_of_metastore(
 
 
 def _partitions_dropped(table: TableDefinition, txn: Transaction) -> WriteConflictError:
-    txn.outdated = True
+    txn.reads.outdated = True
     return WriteConflictError(
         f"partitions of {table.name} were dropped after the snapshot of transaction {txn.txn_id} was taken, and their rows "
         "would be missing: run it again"
@@ -201,14 +201,14 @@ def _partitions_dropped(table: TableDefinition, txn: Transaction) -> WriteConfli
 
 def warn_of_foreign_files(table: TableDefinition, locations: Sequence[Location], txn: Transaction) -> None:
     """Log foreign files among a table's files, once per transaction and table."""
-    if table.name in txn.warned:
+    if table.name in txn.reads.warned:
         return
     foreign = memo_of(locations).get(
         ("foreign", table.kind),
         lambda: [path for location in locations for path in _foreign(table, location)],
     )
     if foreign:
-        txn.warned.add(table.name)
+        txn.reads.warned.add(table.name)
         shown = ", ".join(foreign[:_SHOWN]) + (", …" if len(foreign) > _SHOWN else "")
         logger.warning("%s: not of the table, passed over (%d): %s", table.name, len(foreign), shown)
 

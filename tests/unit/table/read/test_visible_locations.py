@@ -53,7 +53,7 @@ def test_a_table_that_is_dropped_and_created_again_within_a_second_is_another_on
         context.catalog.create_table(made)
         with pytest.raises(WriteConflictError, match="was dropped, renamed or replaced"):
             require_same_table(context, table, reader)
-        assert reader.outdated
+        assert reader.reads.outdated
         with pytest.raises(WriteConflictError):  # nor does it read the new one
             require_same_table(context, context.require(T), reader)
         require_same_table(context, context.require(T), later)
@@ -245,7 +245,7 @@ def test_a_metastore_tells_by_its_list_which_partitions_are_gone(
     for txn, chosen in ((beside, partitions), (one, partitions[1:])):
         with pytest.raises(WriteConflictError, match=r"partitions of default\.t were dropped"):
             read(txn, chosen)
-        assert txn.outdated
+        assert txn.reads.outdated
     assert read(late, partitions[1:]) == read(late, partitions[1:]) == 1
     with monkeypatch.context() as patch:  # another engine may spell a name in another way
         patch.setattr(context.catalog, "list_partition_names", lambda _: frozenset({"P=b"}))
