@@ -1,4 +1,4 @@
-"""Values that every package shares: identifiers, columns, tables, partitions, enabled constraints; their texts in shells.
+"""Values that every package shares: identifiers, columns, tables, partitions, constraints.
 
 Hive enforces NOT NULL and CHECK on new rows, and uses the DEFAULT of a column that an INSERT leaves out
 (``SemanticAnalyzer.genConstraintsPlan``). Hive never enforces keys, and its SQL cannot enable them.

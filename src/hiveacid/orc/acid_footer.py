@@ -1,4 +1,4 @@
-"""The footer of a file with ACID columns: a flat ORC file gets its true schema by a new footer; findings in a footer.
+"""Footer of a file with ACID columns: a flat file gets its true schema; findings.
 
 Spark writes flat columns ``operation, originalTransaction, bucket, rowId, currentTransaction, row, c0 … cn``; ``row``
 is a boolean placeholder. The rewrite makes ``row`` the struct of the columns after it. ORC numbers columns in

@@ -1,4 +1,4 @@
-"""Column statistics of an ORC file or stripe: decoded, merged for a spliced file, and as bounds of a column's values.
+"""Column statistics of an ORC file or stripe: decoded, merged, and as bounds of values.
 
 They are decoded on access (``ColumnStatistics`` of orc_proto) and merged as ``ColumnStatisticsImpl.merge`` does. Bounds are as
 wide as the statistics of all writers need:

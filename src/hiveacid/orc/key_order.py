@@ -1,4 +1,4 @@
-"""Key order of ACID rows: checked by stripe statistics or in a staged file, and Arrow tables sorted and split by it; the key index.
+"""Key order of ACID rows: checked, restored by sorting, and recorded in the key index.
 
 A record key is (original write id, bucket property, row id). Readers merge files by key. They lose rows that are out of
 order, or return deleted ones (observed in Hive 3.1.3 and 4.0.1; ``OrcRawRecordMerger``). The check of a staged file compares

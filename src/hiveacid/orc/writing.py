@@ -1,4 +1,4 @@
-"""Write ORC files without Spark: Arrow batches as flat files in memory, and stripes of several files spliced into one.
+"""Arrow batches as ORC stripes, and stripes of several files spliced into one.
 
 Arrow writes most batches. It stores some values wrongly (`stored_values.is_beyond_arrow`): timestamps before 1970 with a
 fraction of a second, and structs with a NULL struct in them. A batch with such values is written by pyorc, row by row,

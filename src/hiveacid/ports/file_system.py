@@ -1,4 +1,4 @@
-"""Port for storage: listing, reading, publishing and deleting files; a part of a file as a file object of Python."""
+"""Port for storage: listing, reading, publishing and deleting files."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One file system for all locations: a path's scheme and host (or bucket) choose the file system, which is opened once.
+"""Choice of a file system by a path's scheme and host; each is opened once.
 
 S3 and Azure are opened with the Hadoop settings that Spark uses for the same paths. Credentials come from these settings.
 Without them, Arrow looks where the stores' own tools look (``AWS_…`` variables, profiles, machine roles, Google's default

@@ -1,5 +1,5 @@
 # ruff: noqa: PTH100, PTH111, PTH114 - texts, as in storage/local_file_system.py
-"""Local paths and URIs of other file systems, each in one normal form; patterns of paths and names, and what they match.
+"""Local paths and URIs, each in one normal form; patterns of paths and names.
 
 Patterns of paths are those of Hive's ``LoadSemanticAnalyzer.matchFilesOrDir``.
 """

@@ -1,4 +1,4 @@
-"""Plan of a compaction: directories to read, names of the result, or the reason why there is none; files to copy without sorting.
+"""Plan of a compaction: directories to read, name of the result, files to copy unsorted.
 
 Rules: Hive's ``Worker`` ("not enough to compact"), ``AcidUtils.OutputPath`` names, ``QueryCompactor``.
 

@@ -1,9 +1,9 @@
-"""The six columns of an ACID file; record keys of its rows (``ROW__ID``): bucket property, order, ranges, footer entries; buckets of a write.
+"""ACID columns of a file, record keys of its rows (``ROW__ID``), and buckets of a write.
 
-The bucket property is one 32-bit integer that holds codec version, bucket and statement id of a row (Hive's
-``BucketCodec``). Version 1, all that Hive 3 and later write: 3 bits version, 1 reserved, 12 bits bucket, 4 reserved,
-12 bits statement id. Version 0, older data: the bucket alone. Columns and footer entries follow Hive's
-``OrcRecordUpdater``, the order ``RecordIdentifier`` and ``OrcRawRecordMerger.ReaderKey``.
+A record key is write id, bucket property and row id. The bucket property is one 32-bit integer that holds codec version,
+bucket and statement id of a row (Hive's ``BucketCodec``). Version 1, all that Hive 3 and later write: 3 bits version,
+1 reserved, 12 bits bucket, 4 reserved, 12 bits statement id. Version 0, older data: the bucket alone. Columns and footer
+entries follow Hive's ``OrcRecordUpdater``, the order ``RecordIdentifier`` and ``OrcRawRecordMerger.ReaderKey``.
 
 Each task that writes new rows of a table without buckets writes one of the 4,096 buckets, and each file is one bucket of
 its directory. Two files of one bucket would hold the same row ids.

@@ -1,4 +1,4 @@
-"""Names of directories and files of the ACID layout, parsed and formatted; names of virtual columns and of staged ones.
+"""Names of directories, files, virtual and staged columns, parsed and formatted.
 
 Rules: Hive's ``AcidConstants``, ``AcidUtils.ParsedBaseLight`` and ``ParsedDeltaLight``.
 ``format`` pads numbers to a minimum width; the parser accepts any width, and reads ``_v0`` as no suffix.

@@ -1,4 +1,4 @@
-"""Comparison of locations: one inside another, overlapping, the same; and the rule which of them may not meet."""
+"""Comparison of locations, and the rule which of them may not overlap."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Findings of a check: kinds with their severity and advice; those about names, side files and the events of a file.
+"""Findings of a check: kinds with severity and advice, and rules for names and events.
 
 The rules are those of Hive's layout (docs/internals.md) and what Hive 3.1.3, 4.0.1 and Trino 476 do with files that
 break them.

@@ -1,4 +1,4 @@
-"""The listing of a table's or partition's location, grouped by directory, for any snapshot, and the entries that the table owns.
+"""Listing of a location, grouped by directory; the entries that its table owns.
 
 Rules: Hive's hidden-file filter and the recursion of ``AcidUtils.getHdfsDirSnapshots``.
 Files nested below a directory of the layout belong to it (HIVE_UNION_SUBDIR_n, list bucketing). Below any other

@@ -1,4 +1,4 @@
-"""Plan of a scan: the files that a snapshot reads of a location, how to read each, and the row ids of original files.
+"""Plan of a scan: the files that a snapshot reads, how to read each, row ids of original files.
 
 Spark's scan, reads by Arrow, the stream source and compactions execute it. Functions of the caller tell what a listing does
 not: how many bytes of a growing file were flushed, and how many rows an original file has.
