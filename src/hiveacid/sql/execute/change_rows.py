@@ -19,7 +19,7 @@ from hiveacid.spark.formats.expressions import (
     Expression,
     parenthesised,
 )
-from hiveacid.spark.parser.lexer import end_token, mentions
+from hiveacid.spark.parser.lexer import end_token
 from hiveacid.spark.session.bound_plans import last_part
 from hiveacid.spark.session.classic_session import at_one_moment, unsteady_expression
 from hiveacid.spark.session.jvm import parser_of, scala_items
@@ -41,13 +41,12 @@ from hiveacid.sql.statements.dml import (
     Update,
 )
 from hiveacid.table.partitions import partition_name, static_values
-from hiveacid.table.write import update_delete as change
 from hiveacid.table.write.insert import InsertOptions, insert, insert_lock
 from hiveacid.table.write.load import LoadOptions, load
 from hiveacid.table.write.merge import Merge as TableMerge
 from hiveacid.table.write.merge import is_exclusive
 from hiveacid.table.write.publish import WriteReport
-from hiveacid.table.write.update_delete import replace_rows
+from hiveacid.table.write.update_delete import Replacement, UpdateOrDelete, check_assignments
 from hiveacid.table.write.write_conflicts import run_with_retry
 from hiveacid.transactions.transaction import Transaction
 
@@ -58,7 +57,7 @@ def insert_rows(execution: ExecutionContext, statement: Insert) -> DataFrame:
     name = execution.find(statement.table)
     text = statement.full_query
     if statement.replaced is not None:
-        run = partial(_replace_in_txn, execution, statement, name, statement.replaced)
+        run = partial(_replace_in_txn, execution, statement, statement.replaced)
         with errors_at(statement.table.line, statement.table.column):
             report = run_with_retry(execution.context, name, "OVERWRITE", joined, run, exclusive=True)
         return write_result(execution.context.env, report)
@@ -74,7 +73,6 @@ def insert_rows(execution: ExecutionContext, statement: Insert) -> DataFrame:
 def _replace_in_txn(
     execution: ExecutionContext,
     statement: Insert,
-    name: TableName,
     condition: Slice,
     table: TableDefinition,
     txn: Transaction,
@@ -90,7 +88,7 @@ def _replace_in_txn(
                 f"{len(wanted)} columns are to be filled ({', '.join(wanted)}), but the rows have {len(rows.columns)}"
             )
         with spark_errors_at_source(*expressions.pieces, before=BEFORE_EXPRESSION):
-            return replace_rows(execution.context, name, rows.toDF(*wanted), where, txn)
+            return Replacement(execution.context, rows.toDF(*wanted), where).run(table, txn)
 
 
 def _options(statement: Insert, text: Slice, partition: Mapping[str, object] | None) -> InsertOptions:
@@ -251,56 +249,37 @@ def update(execution: ExecutionContext, statement: Update) -> DataFrame:
     """UPDATE t SET ... WHERE ..."""
     name = execution.find(statement.table)
     _check_columns(execution.context.require(name), statement.assignments)
-    return _run_change(execution, name, statement)
+    run = partial(_change_in_txn, execution, statement)
+    report = run_with_retry(execution.context, name, "UPDATE", execution.joined, run)
+    return write_result(execution.context.env, report)
 
 
 def delete(execution: ExecutionContext, statement: Delete) -> DataFrame:
     """DELETE FROM t WHERE ..."""
-    return _run_change(execution, execution.find(statement.table), statement)
+    name = execution.find(statement.table)
+    run = partial(_change_in_txn, execution, statement)
+    report = run_with_retry(execution.context, name, "DELETE", execution.joined, run)
+    return write_result(execution.context.env, report)
 
 
 def _check_columns(table: TableDefinition, assignments: Sequence[Assignment]) -> None:
     """Refuse columns that cannot be set, with their positions."""
     for assignment in assignments:
         with errors_at(assignment.line, assignment.at_column):
-            change.check_assignments(table, {assignment.column: assignment.expression.text})
-
-
-def _run_change(execution: ExecutionContext, name: TableName, statement: Update | Delete) -> DataFrame:
-    """Run a change; one with subqueries runs in the transaction that reads them, so that both see one snapshot."""
-    context, joined = execution.context, execution.joined
-    assignments = statement.assignments if isinstance(statement, Update) else ()
-    pieces = [statement.where, *(assignment.expression for assignment in assignments)]
-    if any(piece is not None and mentions(piece.tokens, ("SELECT", "TABLE", "FROM")) for piece in pieces):
-        verb = "UPDATE" if isinstance(statement, Update) else "DELETE"
-        run = partial(_change_in_txn, execution, name, statement)
-        report = run_with_retry(context, name, verb, joined, run)
-    else:
-        report = _change(Binder(context, joined, None), name, statement, joined)
-    return write_result(context.env, report)
+            check_assignments(table, {assignment.column: assignment.expression.text})
 
 
 def _change_in_txn(
-    execution: ExecutionContext,
-    name: TableName,
-    statement: Update | Delete,
-    _: TableDefinition,
-    txn: Transaction,
+    execution: ExecutionContext, statement: Update | Delete, table: TableDefinition, txn: Transaction
 ) -> WriteReport:
+    """Change the rows in the transaction that also reads the subqueries, so that both see one snapshot."""
     with execution.binder(txn) as binder:
-        return _change(binder, name, statement, txn)
-
-
-def _change(
-    binder: Binder, name: TableName, statement: Update | Delete, txn: Transaction | None
-) -> WriteReport:
-    expressions = BoundExpressions(binder)
-    values = expressions.assignments(statement.assignments) if isinstance(statement, Update) else None
-    where = expressions.expression(statement.where)
-    with spark_errors_at_source(*expressions.pieces, before=BEFORE_EXPRESSION):
-        if values is None:
-            return change.delete(binder.context, name, where, txn, statement.alias)
-        return change.update(binder.context, name, values, where, txn, statement.alias)
+        expressions = BoundExpressions(binder)
+        values = expressions.assignments(statement.assignments) if isinstance(statement, Update) else None
+        where = expressions.expression(statement.where)
+        change = UpdateOrDelete(execution.context, where, statement.alias, values)
+        with spark_errors_at_source(*expressions.pieces, before=BEFORE_EXPRESSION):
+            return change.run(table, txn)
 
 
 class BoundExpressions:
@@ -337,25 +316,25 @@ def merge(execution: ExecutionContext, statement: Merge) -> DataFrame:
     context = execution.context
     for clause in statement.clauses:
         _check_columns(context.require(name), clause.assignments)
-    run = partial(_merge_in_txn, execution, statement, name)
+    run = partial(_merge_in_txn, execution, statement)
     exclusive = is_exclusive(context, inserts=statement.inserts)
     report = run_with_retry(context, name, "MERGE", execution.joined, run, exclusive=exclusive)
     return write_result(context.env, report)
 
 
 def _merge_in_txn(
-    execution: ExecutionContext, statement: Merge, name: TableName, table: TableDefinition, txn: Transaction
+    execution: ExecutionContext, statement: Merge, table: TableDefinition, txn: Transaction
 ) -> WriteReport:
     with execution.binder(txn) as binder:
         source = _source(binder, statement)
         expressions = BoundExpressions(binder)
         table_merge = TableMerge(
             execution.context,
-            name,
+            table.name,
             source,
             expressions.required(statement.condition),
             txn,
-            statement.alias or name,
+            statement.alias or table.name,
             _source_name(binder, statement),
         )
         for clause in statement.clauses:
@@ -363,7 +342,7 @@ def _merge_in_txn(
                 own = _with_names_of_one_side(table_merge, clause, table)
                 table_merge = _with_clause(table_merge, own, expressions, table)
         with spark_errors_at_source(*expressions.pieces, before=BEFORE_EXPRESSION):
-            return table_merge.execute()
+            return table_merge.run(table, txn)
 
 
 def _source_name(binder: Binder, statement: Merge) -> str | TableName:

@@ -148,9 +148,10 @@ class Merge(Displayed):
         exclusive = is_exclusive(
             self.context, inserts=any(clause.action is Action.INSERT for clause in self.clauses)
         )
-        return run_with_retry(self.context, self.name, "MERGE", self.joined, self._run, exclusive=exclusive)
+        return run_with_retry(self.context, self.name, "MERGE", self.joined, self.run, exclusive=exclusive)
 
-    def _run(self, table: TableDefinition, txn: Transaction) -> WriteReport:
+    def run(self, table: TableDefinition, txn: Transaction) -> WriteReport:
+        """Change the rows in a transaction that holds the lock of `execute`."""
         clauses = [
             self._with_columns_of_stars(table, self._checked(table, clause)) for clause in self.clauses
         ]

@@ -60,7 +60,7 @@ def update(
     ``joined``: the open transaction that the statement becomes a part of, if any. Raises NoSuchColumnError,
     PartitionColumnUpdateError, BucketColumnUpdateError, SchemaMismatchError.
     """
-    statement = _UpdateOrDelete(context, condition, alias, assignments)
+    statement = UpdateOrDelete(context, condition, alias, assignments)
     return run_with_retry(context, name, "UPDATE", joined, statement.run)
 
 
@@ -72,11 +72,11 @@ def delete(
     alias: str | None = None,
 ) -> WriteReport:
     """Delete the rows that ``condition`` selects; None selects all rows. ``joined`` as in `update`."""
-    return run_with_retry(context, name, "DELETE", joined, _UpdateOrDelete(context, condition, alias).run)
+    return run_with_retry(context, name, "DELETE", joined, UpdateOrDelete(context, condition, alias).run)
 
 
 @dataclass(frozen=True)
-class _UpdateOrDelete:
+class UpdateOrDelete:
     """The rows that a statement selects, and what an UPDATE sets; ``assignments`` None: a DELETE."""
 
     context: Context
@@ -256,12 +256,12 @@ def replace_rows(
 
     Raises SchemaMismatchError, NoSuchTableError, InsertOnlyError, WriteConflictError.
     """
-    statement = _Replacement(context, rows, where)
+    statement = Replacement(context, rows, where)
     return run_with_retry(context, name, "OVERWRITE", joined, statement.run, exclusive=True)
 
 
 @dataclass(frozen=True)
-class _Replacement:
+class Replacement:
     """The rows that replace those which ``where`` selects."""
 
     context: Context
