@@ -18,6 +18,7 @@ class SentToWorkers:
 
     def __reduce__(self) -> tuple[Callable[[bytes], object], tuple[bytes]]:
         """Return the function that restores the object on a worker, and the object's default pickle."""
+        # `__getstate__` would not do: the pickle would begin with the class, which a worker without hiveacid cannot import
         return unpickler(), (pickle_for_workers(_DefaultPickle(self)),)
 
 
@@ -28,11 +29,7 @@ class _DefaultPickle:
     value: object
 
     def __reduce__(self) -> tuple[Callable[[type], object], tuple[type], dict[str, object]]:
-        return _make, (type(self.value),), self.value.__dict__
-
-
-def _make(of: type) -> object:
-    return object.__new__(of)
+        return object.__new__, (type(self.value),), self.value.__dict__
 
 
 def pickle_for_workers(value: object) -> bytes:

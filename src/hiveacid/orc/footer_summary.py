@@ -57,9 +57,8 @@ class SummaryCache:
         self._statistics: LruCache[tuple[bytes, ...]] = LruCache(_MAX_STATISTICS, _MAX_SUMMARIES)
         self._lock = threading.Lock()
         self._schemas: dict[Struct, Struct] = {}
-        self._last: Struct | None = (
-            None  # the latest of them; to look one up takes longer than caching a summary
-        )
+        # the latest of them; to look one up takes longer than caching a summary
+        self._last: Struct | None = None
 
     def get(self, key: FileKey) -> FileSummary | None:
         """Return the summary of a file; None if it is absent, or if the file may have changed."""

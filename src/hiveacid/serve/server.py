@@ -242,9 +242,8 @@ class Server:
             wire.socket.settimeout(self._options.limits.handshake)
             tls = self._options.access.tls
             wire.socket = tls.wrap_socket(wire.socket, server_side=True, do_handshake_on_connect=False)
-            if (
-                connection not in self._connections
-            ):  # `_admit` shut down the socket that TLS has just replaced
+            # `_admit` shut down the socket that TLS has just replaced
+            if connection not in self._connections:
                 raise EOFError("the connection made room for another one")
             wire.socket.do_handshake()
 

@@ -242,9 +242,8 @@ PATH = "/cliservice"
 _LARGEST_HEAD = 16 << 10
 _END_OF_HEAD = b"\r\n\r\n"
 _IDLE = 60.0  # seconds between two requests of a connection
-_CONTENT_TYPE = (
-    "application/x-thrift"  # a foreign web page would need a CORS preflight for it, which is not answered
-)
+# a foreign web page would need a CORS preflight for it, which is not answered
+_CONTENT_TYPE = "application/x-thrift"
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ from operator import attrgetter
 from typing import TYPE_CHECKING, Self
 
 from hiveacid.core.compaction.initiation_and_retry_policy import LocationSizes
-from hiveacid.core.compaction.queue_records import ChangedPartition, Compaction, Service
+from hiveacid.core.compaction.queue_records import SERVICE_TIMEOUT, ChangedPartition, Compaction, Service
 from hiveacid.core.transactions.states import COMPACTION, CompactionState
 from hiveacid.errors import ConfigError
 from hiveacid.ports.store import own_store
@@ -24,7 +24,6 @@ from hiveacid.ports.transactions import LockRow, TransactionRow
 from hiveacid.services.http_server import PROBES, Access, HttpServer, Page
 from hiveacid.services.runner import LoopState, Runner, Services
 from hiveacid.spark.session.jvm_process import LIVE_SECONDS, READY_SECONDS
-from hiveacid.table.compaction.request_compaction import SERVICE_TIMEOUT
 
 if TYPE_CHECKING:
     from prometheus_client.core import Metric as PrometheusMetric

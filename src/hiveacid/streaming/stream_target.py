@@ -25,6 +25,7 @@ from hiveacid.core.schema.bucket_hash import (
     check_bucketing_type,
 )
 from hiveacid.core.schema.partitions import is_canonical
+from hiveacid.core.schema.storage_formats import is_orc
 from hiveacid.core.schema.types import HiveType, Primitive, parse_type
 from hiveacid.errors import ConfigError, SchemaMismatchError, UnsupportedFeatureError, acid_v1, no_such_column
 from hiveacid.orc.footer_summary import read_summary
@@ -65,7 +66,7 @@ class StreamTarget:
             raise UnsupportedFeatureError(
                 f"{table.name} is not transactional: rows are streamed into transactional tables only"
             )
-        if not table.storage.input_format.endswith("OrcInputFormat"):
+        if not is_orc(table.storage):
             raise UnsupportedFeatureError(f"{table.name} is not stored as ORC: insert its rows by Spark")
         arrow_schema(table.all_columns)
         check_bucketing(table)
@@ -106,7 +107,7 @@ def _static_text(column: Column, value: object) -> str | None:
             array = array_of_python_values([value], hive)
     except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
         raise SchemaMismatchError(
-            f"{value!r} is no {column.type} (partition column {column.name})"
+            f"{value!r} is not a valid {column.type} (partition column {column.name})"
         ) from error
     text: str | None = partition_texts(array, column)[0].as_py()
     return text

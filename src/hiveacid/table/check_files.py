@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from functools import partial
 
 from hiveacid.core.format.names import ACID_VERSION_FILE, parse_bucket_file
 from hiveacid.core.model import Partition, TableDefinition, TableKind
@@ -31,10 +31,10 @@ from hiveacid.core.snapshot.selection import AcidDirectory, AcidState
 from hiveacid.errors import FormatError, StorageError, UnsupportedFeatureError
 from hiveacid.orc.acid_footer import check_footer, event_facts_of_footer, has_acid_columns
 from hiveacid.orc.tail import OrcTail, read_tail
+from hiveacid.storage.snapshot_locations import map_in_threads
 from hiveacid.table.read.flush_length_files import read_flush_length
 from hiveacid.table.read.inventory import LocationInventory, TableAccess, TableInventory, inventory_of
 
-_THREADS = 16
 _MAGIC = {FileKind.PARQUET: (b"PAR1", b"PAR1"), FileKind.AVRO: (b"Obj\x01", b"")}  # first and last bytes
 
 
@@ -83,16 +83,17 @@ def check_files(access: TableAccess, inventory: TableInventory) -> FileChecks:
         )
         checks.used += _used_files(access, table.kind, location, checks)
     checks.findings += _check_outside_partitions(inventory)
-    with ThreadPoolExecutor(_THREADS) as pool:
-        if table.kind is TableKind.FULL_ACID:
-            for texts in pool.map(lambda location: _version_files(access, location), inventory.locations):
-                checks.findings += texts
-        for used, tail, findings in pool.map(lambda used: _check_file(access, inventory, used), checks.used):
-            checks.findings += findings
-            if tail is not None:
-                checks.tails[used.path] = tail
-            if any(finding.kind in _UNREADABLE for finding in findings):
-                checks.bad.add(used.path)
+    if table.kind is TableKind.FULL_ACID:
+        for texts in map_in_threads(partial(_version_files, access), inventory.locations, table.location):
+            checks.findings += texts
+    for used, tail, findings in map_in_threads(
+        partial(_check_file, access, inventory), checks.used, table.location
+    ):
+        checks.findings += findings
+        if tail is not None:
+            checks.tails[used.path] = tail
+        if any(finding.kind in _UNREADABLE for finding in findings):
+            checks.bad.add(used.path)
     return checks
 
 

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 
 from hiveacid.core.format.names import RESERVED_NAMES
 from hiveacid.core.model import TableDefinition, TableKind, TableName
-from hiveacid.core.schema.storage_formats import FileKind, file_kind
+from hiveacid.core.schema.storage_formats import FileKind, file_kind, is_orc
 from hiveacid.core.transactions.locks_and_conflicts import LockComponent, LockType
 from hiveacid.errors import AlreadyExistsError, CatalogError, SchemaMismatchError, UnsupportedFeatureError
 from hiveacid.spark.formats.text import text_layout
@@ -36,7 +36,7 @@ def check_definition(table: TableDefinition) -> None:
     if table.external:
         raise CatalogError(f"{table.name}: an external table cannot be transactional; leave out EXTERNAL")
     if table.kind is TableKind.FULL_ACID:
-        if not table.storage.input_format.endswith("OrcInputFormat"):
+        if not is_orc(table.storage):
             raise CatalogError(
                 f"{table.name}: a transactional table with UPDATE and DELETE must be STORED AS ORC; other formats "
                 "need TBLPROPERTIES ('transactional'='true', 'transactional_properties'='insert_only')"

@@ -90,6 +90,10 @@ class ChangedPartition:
     aborted: tuple[int, ...] = ()
 
 
+SERVICE_TIMEOUT = 60.0
+"""Seconds after which a service without a new announcement counts as gone."""
+
+
 @dataclass(frozen=True)
 class Service:
     """A running initiator, worker, cleaner or housekeeper, as it registers with the store.

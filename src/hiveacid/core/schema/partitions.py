@@ -23,6 +23,20 @@ from hiveacid.errors import BadDirectoryNameError, ConfigError, NoSuchPartitionE
 # not '}', not the blank: Hive's own set
 _ESCAPED = {code: f"%{code:02X}" for code in (*range(0x20), *map(ord, "\"#%'*/:=?\\{[]^"), 0x7F)}
 _ESCAPE = re.compile(r"%([0-9A-Fa-f]{2})")
+_FLOATING = {"float": ">f", "double": ">d"}
+_NUMBER = r"[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]{1,4})?"
+_DIGITS = 12_000  # of any number of these exponents
+_MICROSECONDS = 6
+_BITS = {"tinyint": 7, "smallint": 15, "int": 31, "bigint": 63}
+_BLANKS = "".join(map(chr, (*range(0x21), 0x7F)))
+_REPLACED = "\ufffd"
+_DATE = r"([0-9]{4})-([0-9]{1,2})-([0-9]{1,2})"
+_MOMENTS = {
+    "date": _DATE,
+    "timestamp": _DATE + r"(?:[ T]([0-9]{1,2}):([0-9]{1,2}):([0-9]{1,2})(?:\.([0-9]{1,9}))?)?",
+}
+# As Java prints years before 1 and after 9999, which Python and Arrow's texts do not have.
+_BEYOND = re.compile(r"([+-][0-9]{4,7}|0000)-[0-9]{2}-[0-9]{2}( [0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{1,6})?)?")
 PartitionValues = tuple[str | None, ...]
 
 
@@ -169,7 +183,7 @@ def require_valid_values(table: TableDefinition, scanned: Iterable[Partition]) -
         for column, value in zip(table.partition_columns, partition.values, strict=True):
             if value is not None and canonical_text(value, column.type) is None:
                 raise UnsupportedFeatureError(
-                    f"{table.name} has a partition {column.name}={value}, which is no {column.type}: it can be read, but not "
+                    f"{table.name} has a partition {column.name}={value}, which is not a valid {column.type}: it can be read, but not "
                     "changed; add a condition that leaves it out"
                 )
 
@@ -281,12 +295,11 @@ def _java_text(value: str, layout: str) -> str | None:
         return "NaN" if math.isnan(number) else "Infinity" if number > 0 else "-Infinity"
     if number == 0:
         return "-0.0" if math.copysign(1, number) < 0 else "0.0"
-    digits, exponent = next(
-        text.split("e")
-        for precision in range(17)
-        for text in [f"{abs(number):.{precision}e}"]
-        if _packed(text, layout) == struct.pack(layout, abs(number))
-    )
+    wanted, text, precision = struct.pack(layout, abs(number)), f"{abs(number):.0e}", 0
+    while _packed(text, layout) != wanted:  # the fewest digits that give the number again
+        precision += 1
+        text = f"{abs(number):.{precision}e}"
+    digits, exponent = text.split("e")
     plain, power = digits.replace(".", "").rstrip("0") or "0", int(exponent)
     sign = "-" if number < 0 else ""
     if -3 <= power < 7:  # noqa: PLR2004 - Java's own limits
@@ -303,20 +316,6 @@ def _packed(text: str, layout: str) -> bytes | None:
         return None
 
 
-_FLOATING = {"float": ">f", "double": ">d"}
-_NUMBER = r"[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]{1,4})?"
-_DIGITS = 12_000  # of any number of these exponents
-_MICROSECONDS = 6
-_BITS = {"tinyint": 7, "smallint": 15, "int": 31, "bigint": 63}
-_BLANKS = "".join(map(chr, (*range(0x21), 0x7F)))
-_REPLACED = "\ufffd"
-_DATE = r"([0-9]{4})-([0-9]{1,2})-([0-9]{1,2})"
-_MOMENTS = {
-    "date": _DATE,
-    "timestamp": _DATE + r"(?:[ T]([0-9]{1,2}):([0-9]{1,2}):([0-9]{1,2})(?:\.([0-9]{1,9}))?)?",
-}
-# As Java prints years before 1 and after 9999, which Python and Arrow's texts do not have.
-_BEYOND = re.compile(r"([+-][0-9]{4,7}|0000)-[0-9]{2}-[0-9]{2}( [0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{1,6})?)?")
 _PARSED: Mapping[str, Callable[[str, str, str], str | None]] = {
     **dict.fromkeys(_BITS, _whole_number),
     **dict.fromkeys(_FLOATING, _floating),

@@ -91,6 +91,11 @@ def file_kind(storage: StorageFormat) -> FileKind | None:
     return kinds.get((storage.serde, storage.input_format))
 
 
+def is_orc(storage: StorageFormat) -> bool:
+    """Tell whether the files are ORC, whatever their SerDe."""
+    return storage.input_format.endswith("OrcInputFormat")
+
+
 def differs_in_layout(one: StorageFormat, other: StorageFormat) -> bool:
     """Tell whether files of one format cannot be read as those of the other.
 

@@ -39,159 +39,176 @@ _REWRITE = "major compaction rewrites the rows"
 class FindingKind(Enum):
     """Kinds of findings: code, severity, what it means, what to do."""
 
+    # fmt: off
     # errors of every read
     BAD_NAME = (
         "bad-name", _D, "the name of a directory begins like one of the ACID layout, but is not valid",
         "move it out of the table: until then no reader can read the table (or partition)",
-    )  # fmt: skip
+    )
     BAD_SIDE_FILE = (
-        "bad-side-file",
-        _D,
-        "the content of a _metadata_acid file is not what Hive writes",
+        "bad-side-file", _D, "the content of a _metadata_acid file is not what Hive writes",
         _RESTORE,
     )
     HISTORY_LOST = (
         "history-lost", _D, "the only base holds write ids that readers must not see yet",
         "end the open transactions (SHOW TRANSACTIONS, ABORT TRANSACTIONS), then read again",
-    )  # fmt: skip
+    )
     MISSING_DIRECTORY = (
         "missing-directory", _D, "the directory of the table or of a partition does not exist",
         "restore it, or drop the partition: every read of it fails",
-    )  # fmt: skip
+    )
     UNREADABLE_FILE = (
-        "unreadable-file",
-        _D,
-        "a data file is cut off, damaged or of another format",
+        "unreadable-file", _D, "a data file is cut off, damaged or of another format",
         _RESTORE,
     )
-    NOT_ACID = ("not-acid", _D, "a file named bucket_N has no ACID columns", _RESTORE)
+    NOT_ACID = (
+        "not-acid", _D, "a file named bucket_N has no ACID columns",
+        _RESTORE,
+    )
     ACID_ORIGINAL = (
         "acid-original", _D, "a file with ACID columns has the name of a file without them",
         "rename it to bucket_N (N: the bucket of its rows), or move it out",
-    )  # fmt: skip
-    SHORT_FILE = ("short-file", _D, "a streamed file is shorter than its _flush_length file says", _RESTORE)
+    )
+    SHORT_FILE = (
+        "short-file", _D, "a streamed file is shorter than its _flush_length file says",
+        _RESTORE,
+    )
     # rules for rows
     WRONG_OPERATION = (
         "wrong-operation", _D, "a delta holds other events than inserts, or a delete delta other events than deletes",
         _RESTORE,
-    )  # fmt: skip
-    NULL_KEY = ("null-key", _D, "an ACID column is NULL", _RESTORE)
-    WRITE_ID_OUTSIDE = (
-        "write-id-outside",
-        _D,
-        "rows have a write id outside the range of their directory",
+    )
+    NULL_KEY = (
+        "null-key", _D, "an ACID column is NULL",
         _RESTORE,
     )
-    BUCKET_CODEC = ("bucket-codec", _D, "a bucket property has a codec version that does not exist", _RESTORE)
+    WRITE_ID_OUTSIDE = (
+        "write-id-outside", _D, "rows have a write id outside the range of their directory",
+        _RESTORE,
+    )
+    BUCKET_CODEC = (
+        "bucket-codec", _D, "a bucket property has a codec version that does not exist",
+        _RESTORE,
+    )
     FILE_BUCKET = (
         "file-bucket", _D, "rows lie in the file of another bucket: Hive 4 loses their deletes",
         _REWRITE,
-    )  # fmt: skip
-    UNSORTED = ("unsorted", _D, "rows are not in the order of their ids: Hive's deletes miss them", _REWRITE)
+    )
+    UNSORTED = (
+        "unsorted", _D, "rows are not in the order of their ids: Hive's deletes miss them",
+        _REWRITE,
+    )
     DUPLICATE_ROW_ID = (
         "duplicate-row-id", _D, "several rows have the same id: a DELETE of one deletes all",
         "copy the rows into a new table (CREATE TABLE … AS SELECT), which gives them new ids",
-    )  # fmt: skip
+    )
     WRONG_HASH_BUCKET = (
         "wrong-hash-bucket", _D, "rows of a bucketed table lie in the wrong bucket",
         "copy the rows into a new table: joins and filters by bucket (Hive, Trino) miss them",
-    )  # fmt: skip
+    )
     WRONG_STATISTICS = (
         "wrong-statistics", _D, "the column statistics of an ACID column do not match its rows: filters lose rows",
         _RESTORE,
-    )  # fmt: skip
+    )
     # problems of other engines, and hidden rows
     OTHER_HASH_BUCKET = (
         "other-hash-bucket", _W, "rows of a bucketed table lie in their bucket of the other bucketing version, as after a MERGE of Hive 3.1",
         "copy the rows into a new table: joins and filters by bucket (Hive, Trino) miss them",
-    )  # fmt: skip
+    )
     UNKNOWN_PARTITION = (
         "unknown-partition", _W, "a directory named like a partition that the catalog does not know: its rows are not read",
         "ALTER TABLE … ADD PARTITION, or remove it if an aborted statement left it",
-    )  # fmt: skip
+    )
     FOREIGN_FILE = (
         "foreign-file", _W, "a file that readers ignore; Trino refuses some of them",
         "move it out; if it holds rows, insert them (LOAD DATA, INSERT)",
-    )  # fmt: skip
+    )
     ORIGINAL_NAME = (
         "original-name", _W, "the name of an original file has no bucket number: Hive cannot delete from it",
         _REWRITE,
-    )  # fmt: skip
+    )
     BEYOND = (
         "beyond", _W, "a directory above the table's last write id: this store does not know its writer",
         "find the writer: only one side may write (docs/operate.md); or adopt the table again",
-    )  # fmt: skip
+    )
     DELETE_BUCKET = (
         "delete-bucket", _W, "delete events lie in the file of another bucket: Hive 4 and Trino ignore them",
         "major compaction applies them",
-    )  # fmt: skip
+    )
     ORPHAN_DELETE = (
         "orphan-delete", _W, "delete events of rows that do not exist and that no compaction can have removed",
         "look for a missing delta; if the rows were never there, major compaction drops the events",
-    )  # fmt: skip
+    )
     DELETE_STATISTICS = (
         "delete-statistics", _W, "hive.acid.stats of a delete file is missing or wrong: Hive 3.1 fails or ignores the deletes",
         "major compaction applies them",
-    )  # fmt: skip
+    )
     KEY_INDEX = (
-        "key-index", _W, "hive.acid.key.index is lower than the file's keys: Hive 4 loses deletes", _REWRITE,
-    )  # fmt: skip
+        "key-index", _W, "hive.acid.key.index is lower than the file's keys: Hive 4 loses deletes",
+        _REWRITE,
+    )
     VERSION_FILE = (
-        "version-file",
-        _W,
-        "_orc_acid_version does not hold 2: Trino refuses to read",
+        "version-file", _W, "_orc_acid_version does not hold 2: Trino refuses to read",
         "write a single 2 into it",
     )
     WRITE_ID_OF_ROW = (
-        "write-id-of-row", _W, "inserted rows carry another original write id than the one that wrote them", _REWRITE,
-    )  # fmt: skip
+        "write-id-of-row", _W, "inserted rows carry another original write id than the one that wrote them",
+        _REWRITE,
+    )
     # information
-    OLD_DELETE = ("old-delete", _N, "delete events of rows that a compaction has removed already", "nothing")
+    OLD_DELETE = (
+        "old-delete", _N, "delete events of rows that a compaction has removed already",
+        "nothing",
+    )
     DOUBLE_DELETE = (
-        "double-delete",
-        _N,
-        "a row is deleted by several events",
+        "double-delete", _N, "a row is deleted by several events",
         "nothing: Hive 3.1 lets two statements do that",
     )
     HIDDEN_ROWS = (
         "hidden-rows", _N, "rows of aborted or open write ids in a directory that is read: readers skip them",
         "nothing; major compaction drops those that are aborted",
-    )  # fmt: skip
+    )
     UPDATE_EVENT = (
-        "update-event", _N, "events of ACID version 1 (operation 1)", "major compaction writes them as version 2",
-    )  # fmt: skip
+        "update-event", _N, "events of ACID version 1 (operation 1)",
+        "major compaction writes them as version 2",
+    )
     INSERT_METADATA = (
         "insert-metadata", _N, "footer entries hive.acid.* of an insert file are missing or wrong, as in Trino's files; no reader relies on them",
         "nothing",
-    )  # fmt: skip
+    )
     NO_VERSION_FILE = (
-        "no-version-file", _N, "a directory has no _orc_acid_version file; Trino then asks each file", "nothing",
-    )  # fmt: skip
+        "no-version-file", _N, "a directory has no _orc_acid_version file; Trino then asks each file",
+        "nothing",
+    )
     TORN_FLUSH_LENGTH = (
         "flush-length", _N, "a _flush_length file ends in the middle of a number, or gives less than the length of the file",
         "nothing: readers ignore what a streaming client had not finished",
-    )  # fmt: skip
+    )
     OBSOLETE = (
-        "obsolete",
-        _N,
-        "a directory that others have replaced, or whose writer had ended before its partition was recorded",
+        "obsolete", _N, "a directory that others have replaced, or whose writer had ended before its partition was recorded",
         _CLEAN,
     )
-    ABORTED = ("aborted", _N, "files of an aborted transaction or compaction", _CLEAN)
+    ABORTED = (
+        "aborted", _N, "files of an aborted transaction or compaction",
+        _CLEAN,
+    )
     OPEN = (
-        "open",
-        _N,
-        "a directory of a transaction that has not ended",
+        "open", _N, "a directory of a transaction that has not ended",
         "nothing: its commit makes it visible",
     )
-    STAGING = ("staging", _N, "a staging directory; its statement is running or has crashed", _CLEAN)
+    STAGING = (
+        "staging", _N, "a staging directory; its statement is running or has crashed",
+        _CLEAN,
+    )
     LEFTOVER = (
-        "leftover",
-        _N,
-        "a hidden or temporary directory of another program",
+        "leftover", _N, "a hidden or temporary directory of another program",
         "remove it when that program is gone",
     )
-    NOT_CHECKED = ("not-checked", _N, "a part of the table could not be checked", "see the message")
+    NOT_CHECKED = (
+        "not-checked", _N, "a part of the table could not be checked",
+        "see the message",
+    )
+    # fmt: on
 
     def __init__(self, code: str, severity: Severity, meaning: str, advice: str) -> None:
         self.code = code

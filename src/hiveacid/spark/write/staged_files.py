@@ -11,11 +11,12 @@ stripes of the later files are appended to those of the first (``orc.writing``).
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from enum import IntEnum
 from itertools import chain, pairwise
+from typing import TypeVar
 
 from hiveacid.core.compaction.plan import bucket_of
 from hiveacid.core.model import partition_value
@@ -29,6 +30,8 @@ from hiveacid.ports.file_system import FileSystem
 from hiveacid.storage.arrow_file_system import blocks
 from hiveacid.storage.paths import is_local
 
+T = TypeVar("T")
+Item = TypeVar("Item")
 KIND, BUCKET = "__k", "__b"
 _THREADS = 8
 
@@ -157,6 +160,15 @@ class _Part:
     run: KeyRun | None
 
 
+def map_files(work: Callable[[Item], T], files: Sequence[Item]) -> Iterable[T]:
+    """Yield the result for each file; several threads work, unless there is one file only."""
+    if len(files) < 2:  # noqa: PLR2004
+        yield from map(work, files)
+        return
+    with ThreadPoolExecutor(_THREADS) as pool:
+        yield from pool.map(work, files)
+
+
 def splice_by_bucket(fs: FileSystem, files: Sequence[StagedFile]) -> list[StagedFile] | None:
     """Return one staged file for each bucket, with the number of the bucket; files without rows are left out.
 
@@ -170,13 +182,11 @@ def splice_by_bucket(fs: FileSystem, files: Sequence[StagedFile]) -> list[Staged
             file, tail, read_keys_if_ascending(fs, file.path, file.size) if tail.number_of_rows else None
         )
 
-    with ThreadPoolExecutor(_THREADS) as pool:
-        parts = [part for part in pool.map(read_part, files) if part.tail.number_of_rows]
+    parts = [part for part in map_files(read_part, files) if part.tail.number_of_rows]
     buckets = _order_by_bucket(parts)
     if buckets is None:
         return None
-    with ThreadPoolExecutor(_THREADS) as pool:
-        return list(pool.map(lambda item: _join(fs, item[0], item[1]), sorted(buckets.items())))
+    return list(map_files(lambda item: _join(fs, item[0], item[1]), sorted(buckets.items())))
 
 
 def _order_by_bucket(parts: Sequence[_Part]) -> dict[int, list[_Part]] | None:

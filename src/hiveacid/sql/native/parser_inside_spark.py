@@ -226,9 +226,8 @@ class NativeParser:
             return of_client
         if not hasattr(self._local, "connection"):
             self._local.connection = self._sql_gateway.connection(self._spark, self.own_parser)
-            self._local.connection.context.session.shares_store = (
-                True  # its settings stay those of the driver
-            )
+            # its settings stay those of the driver
+            self._local.connection.context.session.shares_store = True
             self._local.settings = None
         connection: NativeConnection = self._local.connection
         # Spark Connect has a thread for each statement: what SET changed in another one holds here, too.

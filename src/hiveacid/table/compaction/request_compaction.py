@@ -17,6 +17,7 @@ from hiveacid.core.compaction.plan import CompactionKind
 from hiveacid.core.compaction.queue_records import (
     DEFAULT_POOL,
     PRIVATE_POOL_PREFIX,
+    SERVICE_TIMEOUT,
     Compaction,
     CompactionRequest,
     sort_columns,
@@ -35,12 +36,9 @@ from hiveacid.table.context import HOW_TO_MAKE_TRANSACTIONAL, Context
 from hiveacid.table.parallel import run_in_parallel
 from hiveacid.table.partitions import partition_name, partitions_of, static_values
 
-SERVICE_TIMEOUT = 60.0
-"""Seconds after which a service without a new announcement counts as gone."""
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.25, 10.0  # seconds between two checks of a job that another worker runs
-_OVERDUE_SHARE = (
-    0.6  # part of the time-out after which a heartbeat is overdue; clients send one at half of it
-)
+# part of the time-out after which a heartbeat is overdue; clients send one at half of it
+_OVERDUE_SHARE = 0.6
 _STOP_CHECK_INTERVAL = 0.5  # seconds between two looks whether a statement is being stopped
 
 

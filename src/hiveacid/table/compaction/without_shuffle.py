@@ -53,9 +53,8 @@ from hiveacid.table.write.driver_reads import FALLBACK_ERRORS
 from hiveacid.table.write.publish import stage_file
 
 _MAX_BYTES = 16 << 20  # of the files
-_MAX_VALUES = (
-    20_000_000  # of all columns, NULLs included: they take no bytes in a file, but up to 16 each in memory
-)
+# of all columns, NULLs included: they take no bytes in a file, but up to 16 each in memory
+_MAX_VALUES = 20_000_000
 _MAX_ROW_BYTES = 128 << 20  # of the rows in Arrow's memory; as much again is needed to sort and to write them
 _IDS = [*ROW_ID_PARTS, AcidColumn.CURRENT_WRITE_ID]
 _ID_SCHEMA = pa.schema(zip(_IDS, [pa.int64(), pa.int32(), pa.int64(), pa.int64()], strict=True))

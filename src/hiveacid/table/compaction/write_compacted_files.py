@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from typing import Protocol
@@ -34,7 +33,7 @@ from hiveacid.spark.session.error_translation import translate_errors
 from hiveacid.spark.write import sort_and_stage
 from hiveacid.spark.write.rebalance_compaction import bucket_count, renumber_rows, stage_runs
 from hiveacid.spark.write.staged_files import StagedFile, StagedKind, TaskReport, list_staged_files
-from hiveacid.storage.snapshot_locations import Location
+from hiveacid.storage.snapshot_locations import Location, map_in_threads
 from hiveacid.storage.staging import delete_staging, mark_directory, staging_name
 from hiveacid.table.cleaning.delete_files import remove_aborted
 from hiveacid.table.codec_and_writer_options import writer_options
@@ -53,7 +52,6 @@ from hiveacid.transactions.transaction import Transaction
 
 _ONLY_ONE = "c0"
 """Staging name: a compaction's transaction has only one staging directory."""
-_THREADS = 16
 _STAGED = "-staged"
 """Suffix of the staging directory of rows or events, beside the directory that becomes the result."""
 
@@ -154,8 +152,7 @@ def _rows(context: Context, root: str, files: Sequence[DataFile]) -> int:
         path = f"{root}/{file.path}"  # a writer that was killed left more than it flushed
         return read_tail(context.fs, path, readable_length(context.fs, path, file)).number_of_rows
 
-    with ThreadPoolExecutor(_THREADS) as pool:
-        return sum(pool.map(count, files))
+    return sum(map_in_threads(count, files, root))
 
 
 def rewrite(job: CompactionJob, writer: CompactionWriter) -> tuple[tuple[str, ...], DataVolume]:

@@ -97,9 +97,8 @@ def insert(
     written_to = (name,) if table.kind is not TableKind.PLAIN and not options.if_not_exists else ()
     with context.transactions.scope(context.settings, joined, Start((lock,), written_to, written_to)) as txn:
         fitted_to, table = table, context.require(name)
-        if (
-            table.all_columns != fitted_to.all_columns
-        ):  # another table got the name during the wait for the lock
+        # another table got the name during the wait for the lock
+        if table.all_columns != fitted_to.all_columns:
             static = static_values(context, table, options.partition)
             ready = None if callable(rows) else _fitted(context, table, rows, static, options)
         if callable(rows):

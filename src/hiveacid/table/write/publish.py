@@ -9,27 +9,26 @@ from __future__ import annotations
 import threading
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import TypeVar
 
 from hiveacid.core.format.acid_columns import decode_bucket_property
 from hiveacid.core.format.names import format_bucket_file, format_original_file
 from hiveacid.core.model import TableDefinition, TableKind, WriteId
+from hiveacid.core.schema.storage_formats import is_orc
 from hiveacid.core.transactions.commit_records import LONGEST_STATEMENT, OperationSummary
 from hiveacid.errors import BadFileError
 from hiveacid.orc.acid_footer import acid_metadata, nest_row_columns, set_true_types
 from hiveacid.orc.tail import OrcTail, read_tail
 from hiveacid.orc.writing import HEADER, PlacedStripes, StripeBlock, merged_tail, place_stripes
 from hiveacid.ports.file_system import FileSystem
-from hiveacid.spark.write.staged_files import StagedFile, StagedKind, TaskReport
+from hiveacid.spark.write.staged_files import StagedFile, StagedKind, TaskReport, map_files
 from hiveacid.storage.staging import FinalNames, mark_directory, stage_version_file
 from hiveacid.table.partitions import PartitionValues
 
 T = TypeVar("T")
 _PublishedFile = tuple[StagedFile, int, str, int]  # a file, its number of rows, its final path and size
 _BUCKET_COLUMN = 3
-_THREADS = 8
 
 
 @dataclass(frozen=True)
@@ -138,22 +137,15 @@ def publish_acid(
     return _publish_all(publish_file, files)
 
 
-def _map(work: Callable[[StagedFile], T], files: Sequence[StagedFile]) -> Iterable[T]:
-    """Yield the result for each file; several threads work, unless there is one file only."""
-    if len(files) < 2:  # noqa: PLR2004
-        yield from map(work, files)
-        return
-    with ThreadPoolExecutor(_THREADS) as pool:
-        yield from pool.map(work, files)
-
-
 def _read_tails(
     fs: FileSystem, files: Sequence[StagedFile], reported: TaskReport
 ) -> dict[StagedFile, OrcTail]:
     """Read the footers and compare their rows with what the tasks reported."""
     tails = {file: file.footer[0] for file in files if file.footer is not None}
     unread = [file for file in files if file not in tails]
-    tails.update(zip(unread, _map(lambda file: read_tail(fs, file.path, file.size), unread), strict=True))
+    tails.update(
+        zip(unread, map_files(lambda file: read_tail(fs, file.path, file.size), unread), strict=True)
+    )
     reported.require_rows(sum(tail.number_of_rows for tail in tails.values()))
     return tails
 
@@ -214,7 +206,7 @@ def _publish_all(
     directories: dict[str, None] = {}
     paths: dict[tuple[str | None, ...], list[str]] = defaultdict(list)
     size = 0
-    for result in _map(publish_file, files):
+    for result in map_files(publish_file, files):
         if result is not None:
             file, count, target, bytes_written = result
             rows[file.kind, file.values] += count
@@ -229,7 +221,7 @@ def _publish_all(
 
 def reads_footers(table: TableDefinition) -> bool:
     """Tell whether this process reads and rewrites the footers of the files (ORC only)."""
-    return table.storage.input_format.endswith("OrcInputFormat")
+    return is_orc(table.storage)
 
 
 @dataclass

@@ -213,7 +213,7 @@ def test_two_spellings_of_one_value_refuse_changes() -> None:
 def test_rows_of_a_text_that_is_no_value_cannot_be_changed() -> None:
     known = partitions("int", "six", "6")
     require_valid_values(known.table, [known.by_values[("6",)]])
-    with pytest.raises(UnsupportedFeatureError, match="p=six, which is no int"):
+    with pytest.raises(UnsupportedFeatureError, match="p=six, which is not a valid int"):
         require_valid_values(known.table, known.by_values.values())
 
 
