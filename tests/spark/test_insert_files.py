@@ -75,7 +75,7 @@ def test_more_shuffled_parts_than_buckets_arrive(
     acid: AcidSession, monkeypatch: pytest.MonkeyPatch, partitioned: str
 ) -> None:
     """With 4,096 buckets this needs a file in each; with 8 it is the same, only faster."""
-    monkeypatch.setattr(write_tasks, "MAX_TASKS", 8)
+    monkeypatch.setattr(write_tasks, "MAX_BUCKETS", 8)
     monkeypatch.setattr(sort_and_stage, "_TASK_BUCKET", "pmod(spark_partition_id(), 8)")
     acid.sql(
         f"CREATE TABLE large (id BIGINT) {partitioned} STORED AS ORC TBLPROPERTIES ('transactional'='true')"

@@ -216,8 +216,8 @@ def parse_statistics(text: str) -> AcidStatistics:
     return AcidStatistics(int(match[1]), int(match[2]), int(match[3]))
 
 
-MAX_TASKS = MAX_BUCKET + 1
-"""Most tasks that may write one directory."""
+MAX_BUCKETS = MAX_BUCKET + 1
+"""Number of buckets that a bucket property can hold, and so of tasks that may write one directory."""
 MIN_GROUPS = 64
 """Lowest number of groups for the new rows of a partition; Spark joins small groups again."""
 DEFAULT_FILE_SIZE = 256 << 20
@@ -237,7 +237,7 @@ def decide_row_groups(size: int | None, target: int, shuffle_tasks: int, *, part
     """
     unknown = MIN_GROUPS if partitioned else shuffle_tasks
     groups = unknown if size is None else -(-size // max(1, target))
-    return min(MAX_TASKS, max(MIN_GROUPS, 1 << max(0, groups - 1).bit_length()))
+    return min(MAX_BUCKETS, max(MIN_GROUPS, 1 << max(0, groups - 1).bit_length()))
 
 
 def shuffled_size(target: int) -> int:
@@ -247,4 +247,4 @@ def shuffled_size(target: int) -> int:
 
 def buckets_by_group(shuffle_tasks: int) -> bool:
     """Tell whether a new row's bucket must be its group, because more tasks may write than there are buckets."""
-    return shuffle_tasks > MAX_TASKS
+    return shuffle_tasks > MAX_BUCKETS

@@ -17,7 +17,7 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from hiveacid.core.compaction.queue_records import SortColumn
-from hiveacid.core.format.acid_columns import MAX_BUCKET, ROW_ID_PARTS
+from hiveacid.core.format.acid_columns import MAX_BUCKETS, ROW_ID_PARTS
 from hiveacid.core.format.names import ROW_ID
 from hiveacid.core.model import TableDefinition
 from hiveacid.core.schema.types import quote_name
@@ -31,9 +31,6 @@ from hiveacid.spark.session.capabilities import SparkEnvironment
 from hiveacid.spark.write.sort_and_stage import bucket_property
 from hiveacid.spark.write.write_tasks import save_frame
 from hiveacid.storage.paths import spark_path
-
-MAX_BUCKETS = MAX_BUCKET + 1
-"""Number of buckets that a bucket property can hold (``BucketCodec.V1``)."""
 
 _WRITE_ID, _POSITION = "__w", "__m"
 _PART = re.compile(r"part-([0-9]+)-")

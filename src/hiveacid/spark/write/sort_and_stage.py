@@ -22,7 +22,7 @@ from hiveacid.core.format.acid_columns import (
     DELETE_EVENT,
     INSERT_EVENT,
     MAX_BUCKET,
-    MAX_TASKS,
+    MAX_BUCKETS,
     MIN_GROUPS,
     ROW_ID_PARTS,
     V1_PROPERTY,
@@ -53,7 +53,7 @@ _EVENT = "__e"  # DELETE, UPDATED or INSERTED: rows of one event, partition and 
 # A bucket property has room for 4,096 buckets (``BucketCodec``). Tasks whose numbers are 4,096 apart never write one
 # directory: there are fewer tasks (INSERT, ``distribution``), or the bucket is the group (`buckets_by_group`). Two files of
 # one bucket would fail the statement before its commit (``table.write.publish``).
-_TASK_BUCKET = f"pmod(spark_partition_id(), {MAX_TASKS})"
+_TASK_BUCKET = f"pmod(spark_partition_id(), {MAX_BUCKETS})"
 # monotonically_increasing_id keeps the task in the bits above
 _NEXT_ROW_ID = f"(monotonically_increasing_id() & {(1 << 33) - 1}L)"
 _SHUFFLE_TASKS = ("spark.sql.shuffle.partitions", "spark.sql.adaptive.coalescePartitions.initialPartitionNum")
@@ -422,9 +422,9 @@ def _checked_bucket(target: StagingTarget) -> Expression:
     if target.single_bucket:
         return "0"
     assert table.bucketing is not None  # noqa: S101 - the callers asked
-    if table.bucketing.count > MAX_TASKS:
+    if table.bucketing.count > MAX_BUCKETS:
         raise UnsupportedFeatureError(
-            f"{table.name} has {table.bucketing.count} buckets: a row id has room for {MAX_TASKS}; such a table "
+            f"{table.name} has {table.bucketing.count} buckets: a row id has room for {MAX_BUCKETS}; such a table "
             "can be read; to change it, CREATE TABLE ... AS SELECT one with fewer buckets"
         )
     return _bucket_of_row(target)

@@ -19,7 +19,7 @@ from py4j.java_gateway import JavaObject
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import types as T
 
-from hiveacid.core.format.acid_columns import MAX_TASKS, MIN_GROUPS, shuffled_size
+from hiveacid.core.format.acid_columns import MAX_BUCKETS, MIN_GROUPS, shuffled_size
 from hiveacid.core.schema.types import quote_name
 from hiveacid.spark.session.capabilities import SparkEnvironment
 from hiveacid.spark.session.classic_session import dataset_class
@@ -160,7 +160,7 @@ def distribute(
     elif bucketed:
         frame = frame.repartition(*keys)
     elif keys:
-        frame = _rebalance(env, frame, keys, file_size).coalesce(MAX_TASKS)
+        frame = _rebalance(env, frame, keys, file_size).coalesce(MAX_BUCKETS)
     else:
         frame = _distribute_in_directory(env, frame, file_size)
     return frame.sortWithinPartitions(*keys, *order) if keys else frame
@@ -170,14 +170,14 @@ def _distribute_in_directory(env: SparkEnvironment, frame: DataFrame, file_size:
     plan: JavaObject = frame._jdf.logicalPlan()  # noqa: SLF001
     size = None if _is_distributed_by_query(plan) else _source_size(plan, file_size)
     if size is None:
-        return frame.coalesce(MAX_TASKS)
+        return frame.coalesce(MAX_BUCKETS)
     if size <= file_size or file_size >= int(env.state.conf().filesMaxPartitionBytes()):
         # Not fewer tasks than the session has cores: the query may compute much from few bytes.
         least = max(MIN_GROUPS, env.spark.sparkContext.defaultParallelism)
-        return frame.coalesce(min(MAX_TASKS, max(least, -(-size // file_size))))
+        return frame.coalesce(min(MAX_BUCKETS, max(least, -(-size // file_size))))
     # Without columns Spark deals rows out in turn, and sorts them all first, so that a repeated task does the same.
     atomic = [f.name for f in frame.schema.fields if not isinstance(f.dataType, _NESTED)]
-    return _rebalance(env, frame, atomic[:_HASHED_COLUMNS], file_size).coalesce(MAX_TASKS)
+    return _rebalance(env, frame, atomic[:_HASHED_COLUMNS], file_size).coalesce(MAX_BUCKETS)
 
 
 def _is_distributed_by_query(plan: JavaObject) -> bool:

@@ -22,6 +22,7 @@ from hiveacid.core.compaction.queue_records import (
     CompactionRequest,
     sort_columns,
 )
+from hiveacid.core.format.acid_columns import MAX_BUCKETS
 from hiveacid.core.model import Partition, TableDefinition, TableKind, TableName
 from hiveacid.core.schema.partitions import require_partitions
 from hiveacid.core.transactions.states import UNDER_WAY, CompactionState, TransactionState
@@ -29,7 +30,7 @@ from hiveacid.ports.clock import Clock
 from hiveacid.ports.store import own_store
 from hiveacid.spark.session.error_translation import translate_errors
 from hiveacid.spark.session.running_jobs_and_plans import cancel_jobs, release_unused_plans
-from hiveacid.spark.write.rebalance_compaction import MAX_BUCKETS, require_sortable
+from hiveacid.spark.write.rebalance_compaction import require_sortable
 from hiveacid.table.cleaning.clean_compacted_and_aborted import clean_job
 from hiveacid.table.compaction.run_compaction import CompactionReport, job_group, run_job
 from hiveacid.table.context import HOW_TO_MAKE_TRANSACTIONAL, Context

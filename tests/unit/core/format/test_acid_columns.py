@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from hiveacid.core.format.acid_columns import (
     MAX_BUCKET,
-    MAX_TASKS,
+    MAX_BUCKETS,
     MIN_GROUPS,
     AcidStatistics,
     BucketProperty,
@@ -112,7 +112,7 @@ def test_every_group_fits_a_bucket_and_the_number_is_a_power_of_two(
     partitioned: bool,  # noqa: FBT001
 ) -> None:
     groups = decide_row_groups(size, target, tasks, partitioned=partitioned)
-    assert MIN_GROUPS <= groups <= MAX_TASKS
+    assert MIN_GROUPS <= groups <= MAX_BUCKETS
     assert groups & (groups - 1) == 0
     assert BucketProperty(1, groups - 1).encode()
 
@@ -122,7 +122,7 @@ def test_files_stay_below_the_target_unless_there_are_no_more_buckets(
     size: int, target: int, tasks: int
 ) -> None:
     groups = decide_row_groups(size, target, tasks, partitioned=True)
-    assert groups * target >= size or groups == MAX_TASKS
+    assert groups * target >= size or groups == MAX_BUCKETS
     assert groups == MIN_GROUPS or groups // 2 * target < size  # and no more than twice as many as needed
 
 
@@ -134,7 +134,7 @@ def test_a_terabyte_of_updates_is_not_written_by_64_tasks() -> None:
 
 def test_an_unknown_size_gets_a_group_for_each_task_but_not_in_each_partition() -> None:
     assert decide_row_groups(None, 256 << 20, 200, partitioned=False) == 256
-    assert decide_row_groups(None, 256 << 20, 5000, partitioned=False) == MAX_TASKS
+    assert decide_row_groups(None, 256 << 20, 5000, partitioned=False) == MAX_BUCKETS
     assert decide_row_groups(None, 256 << 20, 5000, partitioned=True) == MIN_GROUPS
 
 
