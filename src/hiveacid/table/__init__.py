@@ -1,6 +1,6 @@
 """Tables of a connection: `AcidTable` and its operations.
 
-``acid_table`` holds the public methods (also those of ``t.inspect``) and hands each to one package: ``read`` (snapshots, time
+``acid_table`` holds the public methods, also those of ``t.inspect``. It hands each to one package: ``read`` (snapshots, time
 travel, change feed), ``write`` (INSERT, UPDATE, DELETE, MERGE, LOAD DATA, streams), ``compaction``, ``cleaning`` and ``check``.
 ``arrow_read`` reads rows by Arrow. ``context`` holds what every operation needs of the connection, ``connection_caches`` what
 it keeps. ``codec_and_writer_options`` chooses layout level and codec. ``definition`` changes a table's definition, and

@@ -1,8 +1,7 @@
 """Casts of incoming rows to a table's columns, its order and types, without loss: Arrow batches, texts, Python values.
 
-Of Python values (dicts, Avro records, static partition values), Arrow itself cuts fractions and times of day, drops unknown
-members of structs, and takes numbers and times without zone for moments. They are therefore checked before they reach
-Arrow.
+Python values (dicts, Avro records, static partition values) are checked before they reach Arrow. Arrow itself cuts fractions
+and times of day, drops unknown members of structs, and takes numbers and times without zone for moments.
 """
 
 from __future__ import annotations

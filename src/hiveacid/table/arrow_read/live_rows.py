@@ -1,7 +1,7 @@
 """Live rows of ACID files: those of valid write ids that no delete event and no newer version removes.
 
 The keys of delete events are looked up by binary search in numpy arrays (`DeleteKeys`). In ACID v1 (Hive 0.13 to 2.x) files
-hold update events beside inserts, and only the newest event of a key counts, as in ``spark.read.delete_joins``: that of the
+hold update events beside inserts. As in ``spark.read.delete_joins``, only the newest event of a key counts: that of the
 highest current transaction. Within one transaction a delete is newer than any other event; otherwise the event with the
 higher statement id is newer (`NewestVersions`).
 """

@@ -323,7 +323,7 @@ def remove_location(
 
 
 def _may_delete(context: Context, held: Transaction | None, location: str) -> bool:
-    """Tell whether the lock of a DROP still holds, or else nobody owns the location; otherwise log that it is left."""
+    """Tell whether the lock of a DROP still holds, or else the location has no owner; otherwise log that it is left."""
     if held is None:
         return bool(without_owner(context, [location]))
     try:

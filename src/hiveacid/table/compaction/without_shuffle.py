@@ -1,6 +1,6 @@
 """Compaction without a shuffle: of a small location in the driver, or of large files that are in key order already.
 
-A Spark job takes half a second for a few rows, and streams leave many partitions with few rows: Arrow reads the rows or
+A Spark job takes half a second for a few rows, and streams leave many partitions with few rows. Arrow reads these rows or
 events, and writes a file for each bucket. Only with a local master: a cluster compacts more partitions at a time than the
 driver can.
 
