@@ -176,7 +176,18 @@ def _require_closed_catalogs(spark: SparkSession, name: str) -> None:
     ):
         refuse(text)
     _require_refused("is not for users", lambda: spark.table(f"hiveacid_rows.{name}.t").collect())
+    spark.sql("SET closed=hiveacid_tables")
+    refuse(f"CREATE TABLE ${{closed}}.{name}.beside (a INT) USING parquet")
+    spark.conf.set("spark.sql.ansi.doubleQuotedIdentifiers", "true")
+    refuse(f'CREATE TABLE "hiveacid_tables".{name}.beside (a INT) USING parquet')
+    refuse(f"INSERT INTO \"hiveacid_by_position\".{name}.t VALUES (1, 'x')")
+    spark.conf.unset("spark.sql.ansi.doubleQuotedIdentifiers")
+    spark.sql("SET CATALOG hiveacid_tables")
+    refuse(f"CREATE TABLE {name}.beside (a INT) USING parquet")
+    spark.sql("SET CATALOG spark_catalog")
+    spark.sql(f"USE {name}")
     assert not spark.catalog.tableExists("beside")
+    assert len(_rows(spark.table("t"))) == 3
 
 
 def _show(spark: SparkSession, name: str) -> None:

@@ -87,6 +87,14 @@ S = TypeVar("S", bound=_CalledByJava)
 P = ParamSpec("P")
 
 
+def callers_of(env: SparkEnvironment) -> str:
+    """Return the stack of the JVM's thread up to Python: only the caller of the parser knows what it asks a name for."""
+    stack = java_class(env, "org.apache.spark.util.Utils").exceptionString(
+        java_class(env, "java.lang.Throwable")()
+    )
+    return str(stack).split("PythonProxyHandler.invoke(", 2)[1]
+
+
 def _for_java(method: Callable[Concatenate[S, P], JavaObject]) -> Callable[Concatenate[S, P], JavaObject]:
     """Make the errors of a method those of Java."""
 
@@ -130,7 +138,17 @@ class ClientTables:
         if not self._added:
             self._add_to_session()
         self._local.plans = {}  # those of the previous plan of this thread
+        self._local.named = (catalog, *named)
         return java_sequence(self.env, [catalog, *named])
+
+    def forget_name(self) -> None:
+        """End the call that named a table in this thread: a text may name its catalog in ways that only Spark knows."""
+        self._local.named = None
+
+    def require_named(self, catalog: str, parts: Sequence[str]) -> None:
+        """Raise UnsupportedFeatureError unless the running call has named a table, which gave it these parts."""
+        if getattr(self._local, "named", None) != (catalog, *parts):
+            raise UnsupportedFeatureError(f"{catalog} is not for users: write database.table")
 
     def _add_to_session(self) -> None:
         state = session_of(self.env).sessionState()
@@ -209,7 +227,9 @@ class _TableCatalog(_JavaObject):
 
     def name(self) -> str:
         """Return Spark's own catalog for descriptions; an analysis would take rows for Spark's own table of the name."""
-        return SPARK_CATALOG if self._name == _SHOWN else self._name
+        callers = callers_of(self._tables.env) if self._name == _SHOWN else ""
+        described = any(call in callers for call, catalog in _CATALOGS.items() if catalog == _SHOWN)
+        return SPARK_CATALOG if described else self._name
 
     capabilities = tableStateOptionKeys = _JavaObject.set_of
 
@@ -224,6 +244,7 @@ class _TableCatalog(_JavaObject):
         parts = [str(part) for part in (*identifier.namespace(), identifier.name())]
         if self._name == _ROWS:
             return self._tables.view_of_rows(parts, _as_of(travel))
+        self._tables.require_named(self._name, parts)
         shown, options = (
             _shown(self._tables, TableName(*parts)),
             InsertOptions(by_name=self._name == _BY_NAME),

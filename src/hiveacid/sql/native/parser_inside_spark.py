@@ -27,7 +27,7 @@ from hiveacid.sql.binding.statement_owner import Owner, Ownership, refuse_transa
 from hiveacid.sql.binding.table_binder import EXPRESSION, QUERY, find_hiveacid_relation
 from hiveacid.sql.binding.table_sources import METADATA_TABLES, find_metadata_table
 from hiveacid.sql.native import both_catalogs
-from hiveacid.sql.native.connect_server import READ, ClientTables, refuse_own_catalogs
+from hiveacid.sql.native.connect_server import READ, ClientTables, callers_of, refuse_own_catalogs
 from hiveacid.sql.native.shared_gateway import Gateway, NativeConnection
 from hiveacid.sql.statements import Slice, administration, dml, table_ref
 
@@ -137,7 +137,7 @@ class NativeParser:
         if ref is not None and ref.database is None and is_temporary_view(context.env, ref.name):
             return None
         name = None if ref is None else find_hiveacid_relation(context, ref)
-        if name is None and parts[-1] in METADATA_TABLES and READ in (callers := self._callers()):
+        if name is None and parts[-1] in METADATA_TABLES and READ in (callers := callers_of(context.env)):
             source = find_metadata_table(context, parts)
             named = source and [source.table.database, source.table.name, parts[-1]]
             return named and self._client_tables.parts(named, callers)
@@ -145,7 +145,7 @@ class NativeParser:
             if ref is not None and context.env.hive_support:
                 refuse_transactional(context.env, ref.resolve(context.database))
             return None
-        callers = self._callers()
+        callers = callers_of(context.env)
         if any(caller in callers for caller in _NOT_OF_TABLES):
             return None
         found = self._client_tables.parts([name.database, name.name], callers)
@@ -156,12 +156,6 @@ class NativeParser:
             )
         return found
 
-    def _callers(self) -> str:
-        """Return the stack of the JVM's thread up to Python: only the caller of the parser knows what it asks a name for."""
-        jvm: JVMView = self._spark._jvm  # noqa: SLF001
-        stack = str(jvm.org.apache.spark.util.Utils.exceptionString(jvm.java.lang.Throwable()))
-        return stack.split("PythonProxyHandler.invoke(", 2)[1]
-
     def _plan_by_owner(self, text: str, parse: Callable[[str], JavaObject]) -> JavaObject:
         with self._java_errors():
             return self._returned.keep(self._plan(text, parse))
@@ -170,6 +164,7 @@ class NativeParser:
         """Return the plan of a statement by its owner; ``parse``: the method of Spark's own parser."""
         if self._sql_gateway.is_resolved_by_spark(self.session_number, text):
             return parse(text)
+        self._client_tables.forget_name()
         session = self._connection()
         source = _with_written_names(session.context.env, Slice(text))
         refuse_own_catalogs(source.text)
