@@ -261,6 +261,12 @@ def _write(spark: SparkSession, name: str) -> None:
     ):
         _require_refused(what, call)
     assert table() == [(4, "d", 4)]
+    # a temporary view of the name hides the table from queries; Spark would make a table of its own
+    rows.createOrReplaceTempView("w")
+    _require_refused("is a temporary view", lambda: rows.write.mode("append").saveAsTable("w"))
+    _require_refused("is a temporary view", lambda: rows.writeTo("w").using("parquet").create())
+    spark.catalog.dropTempView("w")
+    assert table() == [(4, "d", 4)]
     # Spark's own tables are written as ever
     rows.write.mode("overwrite").option("path", tempfile.mkdtemp()).format("parquet").saveAsTable("theirs")
     rows.write.insertInto("theirs")

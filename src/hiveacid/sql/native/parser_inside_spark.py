@@ -24,7 +24,7 @@ from hiveacid.spark.session.error_translation import spark_errors_logged
 from hiveacid.spark.session.jvm import scala_items
 from hiveacid.sql.binding.parameters import has_identifier_clause, has_parameters, with_written_names
 from hiveacid.sql.binding.statement_owner import Owner, Ownership, refuse_transactional
-from hiveacid.sql.binding.table_binder import EXPRESSION, QUERY, find_hiveacid_relation
+from hiveacid.sql.binding.table_binder import EXPRESSION, QUERY, find_hiveacid_relation, is_view_of_session
 from hiveacid.sql.binding.table_sources import METADATA_TABLES, find_metadata_table
 from hiveacid.sql.native import both_catalogs
 from hiveacid.sql.native.connect_server import READ, ClientTables, callers_of, refuse_own_catalogs
@@ -50,6 +50,13 @@ _NOT_OF_TABLES = (
     ".Catalog.databaseExists(",
     ".Catalog.getDatabase(",
     ".Catalog.setCurrentDatabase(",
+)
+# What makes a table of Spark's own if a name is only that of a temporary view.
+_CREATE_TABLES = (
+    ".DataFrameWriter.saveAsTable",
+    ".DataFrameWriterV2.",
+    ".DataStreamWriter.",
+    ".Catalog.createTable(",
 )
 
 
@@ -135,6 +142,9 @@ class NativeParser:
         context = self._connection().context
         ref = table_ref(parts)
         if ref is not None and ref.database is None and is_temporary_view(context.env, ref.name):
+            callers = callers_of(context.env)
+            if any(caller in callers for caller in _CREATE_TABLES):
+                is_view_of_session(context, ref)
             return None
         name = None if ref is None else find_hiveacid_relation(context, ref)
         if name is None and parts[-1] in METADATA_TABLES and READ in (callers := callers_of(context.env)):
