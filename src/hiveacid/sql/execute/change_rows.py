@@ -381,7 +381,9 @@ def _with_names_of_one_side(
 
     def qualified(piece: Slice) -> Slice:
         names = zip([end_token(""), *piece.tokens], piece.tokens, strict=False)
-        if not any(name.is_name and name.name.lower() in both and dot.text != "." for dot, name in names):
+        if piece.text.upper() == "DEFAULT" or not any(
+            name.is_name and name.name.lower() in both and dot.text != "." for dot, name in names
+        ):
             return piece
         parsed = parser_of(table_merge.context.env).parseExpression(piece.text)
         starts = {
