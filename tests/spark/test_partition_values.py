@@ -13,8 +13,8 @@ import hiveacid
 from hiveacid import errors as e
 from hiveacid.core.model import Column
 from hiveacid.core.schema.partitions import canonical_text
+from hiveacid.spark.formats.file_columns import value_text
 from hiveacid.spark.formats.types import column_type
-from hiveacid.spark.write.sort_and_stage import value_text
 from hiveacid.table.write import insert
 
 if TYPE_CHECKING:

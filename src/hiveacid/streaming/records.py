@@ -23,7 +23,7 @@ Item = TypeVar("Item")
 Row = Mapping[str, object]
 """Values of a record by column name."""
 Records: TypeAlias = pa.RecordBatch | pa.Table | pa.RecordBatchReader | Row | Iterable[Row]
-"""What `Connection.write` takes."""
+"""Records that `Connection.write` takes."""
 _FAILURES = (pa.ArrowException, ValueError, TypeError, OverflowError)
 
 

@@ -12,11 +12,7 @@ from hiveacid.core.schema.partitions import (
     require_valid_values,
 )
 from hiveacid.core.schema.types import require_set_once
-from hiveacid.errors import (
-    ConfigError,
-    UnsupportedFeatureError,
-    no_such_column,
-)
+from hiveacid.errors import ConfigError, UnsupportedFeatureError, no_such_column
 from hiveacid.table.context import Context, WriterContext
 from hiveacid.transactions.transaction import Transaction
 
@@ -104,8 +100,8 @@ def static_values(
             )
     if not static:
         return {}
+    from hiveacid.spark.formats.file_columns import partition_values_as_text  # noqa: PLC0415
     from hiveacid.spark.session.error_translation import translate_errors  # noqa: PLC0415 - streams need no Spark
-    from hiveacid.spark.write.column_casts import partition_values_as_text  # noqa: PLC0415
 
     with translate_errors():
         return partition_values_as_text(context.env, columns, static)

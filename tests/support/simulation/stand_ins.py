@@ -51,7 +51,7 @@ def _as_texts(env: object, columns: object, static: Mapping[str, object]) -> dic
 
 _STAND_INS: Iterable[tuple[str, object]] = (
     ("hiveacid.storage.snapshot_locations._map_in_pool", _one_by_one),
-    ("hiveacid.spark.write.column_casts.partition_values_as_text", _as_texts),
+    ("hiveacid.spark.formats.file_columns.partition_values_as_text", _as_texts),
     ("hiveacid.table.write.write_conflicts._has_valid_stripe", _has_valid_line),
     ("hiveacid.streaming.transaction_batch.StreamFile", JsonFile),
     ("hiveacid.table.write.publish.merged_tail", _no_footer),

@@ -1,6 +1,6 @@
 """Expressions as SQL text where possible: a text is one Py4J round trip, a PySpark function five.
 
-Stars in the expressions of UPDATE, DELETE and MERGE (``hash(*)``, ``struct(t.*)``) are replaced by column names: Spark itself
+Stars in the expressions of UPDATE, DELETE and MERGE (``hash(*)``, ``struct(t.*)``) are replaced by column names. Spark itself
 would expand a star to all columns of the scan, which has ``ROW__ID`` and other columns besides those of the table.
 """
 

@@ -1,4 +1,4 @@
-"""Columns of files as columns of the table, and back: column mappings (``core.schema.evolution``), time zones, char padding.
+"""Columns of files and directory names as columns of the table, and back: column mappings (``core.schema.evolution``), time zones, texts.
 
 Files whose columns have no usable names are read by position. Inside an ACID file's ``row`` Spark must then request
 every field. If it left some out, it would read the values of other fields (see ``spark.read.acid_rows``).
@@ -10,18 +10,18 @@ session and JVM differ, values are moved so that the wall clock stays the same: 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from pyspark.sql import Column as SparkColumn
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from hiveacid.core.model import Column
+from hiveacid.core.model import DEFAULT_PARTITION, Column, partition_value
 from hiveacid.core.schema.evolution import ColumnMapping, ColumnSource
 from hiveacid.core.schema.types import HiveType, Primitive, has_primitive, parse_type, quote_name
 from hiveacid.errors import BadFileError, UnsupportedFeatureError
 from hiveacid.spark.formats.expressions import Expression, as_column, cast, named
-from hiveacid.spark.formats.types import convert_primitives, cut_to_length, spark_type
+from hiveacid.spark.formats.types import convert_primitives, cut_to_length, spark_type, store_cast
 from hiveacid.spark.session.capabilities import SparkEnvironment
 
 ORC = "org.apache.spark.sql.execution.datasources.orc.OrcFileFormat"
@@ -30,6 +30,8 @@ POSITIONAL = {"orc.force.positional.evolution": "true"}
 _ORC_EPOCH_MILLIS = 1_420_070_400_000  # 2015-01-01: ORC timestamps count from there, in the writer's zone
 _WALL_CLOCK = "timestamp"
 _INSTANT = "timestamp with local time zone"
+
+_SCIENTIFIC, _LARGEST_SCALE = 6, 36  # scales from which Java writes exponents, and to which 1 can be added
 
 
 def requested_fields(mapping: ColumnMapping, path: str) -> T.StructType:
@@ -147,3 +149,56 @@ def _instant_shift(env: SparkEnvironment, hive: str) -> int:
         return 0
     zone = env.spark._jvm.java.util.TimeZone.getTimeZone(env.stored_time_zone)  # type: ignore[union-attr] # noqa: SLF001
     return int(zone.getOffset(_ORC_EPOCH_MILLIS))
+
+
+def value_text(column: Column) -> str:
+    """Return the text that a partition column's value has in directory names, as an expression."""
+    name, hive = quote_name(column.name), parse_type(column.type)
+    text = f"CAST({name} AS STRING)"
+    if isinstance(hive, Primitive) and hive.name == "char":
+        return f"rtrim({name})"
+    if (
+        isinstance(hive, Primitive)
+        and hive.name == "decimal"
+        and _SCIENTIFIC < hive.args[1] <= _LARGEST_SCALE
+    ):
+        # Without ANSI mode, a cast makes 0E-8 of 0.00000000. 1 is added, and its digit replaced by 0.
+        scale = hive.args[1]
+        larger = f"CAST(CAST(abs({name}) AS DECIMAL({scale + 1},{scale})) + 1BD AS STRING)"
+        plain = f"concat(if({name} < 0, '-', ''), '0', substring({larger}, 2))"
+        return f"if(abs({name}) < 0.000001BD, {plain}, {text})"
+    return text
+
+
+def partition_text(column: Column) -> str:
+    """Return a partition column as Hive writes it in directory names (NULL and '' are the default partition)."""
+    text = value_text(column)
+    return f"if(coalesce({text}, '') = '', '{DEFAULT_PARTITION}', {text})"
+
+
+def partition_values_as_text(
+    env: SparkEnvironment, columns: Mapping[str, Column], values: Mapping[str, object]
+) -> dict[str, str | None]:
+    """Return partition values as canonical texts ('01' for an INT column becomes '1').
+
+    None: NULL, the empty text, and the name of the default partition that SHOW PARTITIONS prints. Raises SchemaMismatchError, or Spark's error, for a value that is not of its type.
+    """
+    values = {name: None if value == DEFAULT_PARTITION else value for name, value in values.items()}
+    single_row = env.spark.sql("SELECT 1")
+    literals = single_row.select(*[F.lit(value).alias(name) for name, value in values.items()])
+    types = {field.name: field.dataType for field in literals.schema.fields}
+    typed = single_row.select(
+        *[
+            as_column(store_cast(F.lit(value), types[name], parse_type(columns[name].type), name)).alias(name)
+            for name, value in values.items()
+        ]
+    )
+    row = typed.selectExpr(*[f"{value_text(columns[name])} AS {quote_name(name)}" for name in values]).first()
+    assert row is not None  # noqa: S101 - one row in, one row out
+    texts = {}
+    for name in values:
+        text = row[name]
+        if text is not None and columns[name].type.startswith("char("):
+            text = text.rstrip(" ")  # directory names have no padding
+        texts[name] = partition_value(text)
+    return texts

@@ -8,7 +8,7 @@ join or pipe sees them. They are the metadata output of a projection (``Project.
 metadata output, so the projection stands above the alias.
 
 The query of a view is analysed apart from the reader's session. Spark analyses those of its own views with the functions of
-the view's database and the settings of its creator, and without temporary functions and variables; a session of its own does
+the view's database and the settings of its creator, without temporary functions and variables. A session of its own does
 the same here. The time zone is the reader's, unlike with Spark's views: a TIMESTAMP of Hive has no zone, so its rows are read
 in the reader's.
 """

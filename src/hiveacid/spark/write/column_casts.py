@@ -12,50 +12,15 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from hiveacid.core.format.names import ROW_ID
-from hiveacid.core.model import (
-    DEFAULT_PARTITION,
-    Column,
-    Constraint,
-    TableDefinition,
-    not_null_columns,
-    null_violation,
-    partition_value,
-)
+from hiveacid.core.model import Constraint, TableDefinition, not_null_columns, null_violation
 from hiveacid.core.schema.types import parse_type, quote_name
 from hiveacid.errors import SchemaMismatchError, did_you_mean_any, no_such_column
-from hiveacid.spark.formats.expressions import as_column, cast, named, renamed, selected
+from hiveacid.spark.formats.expressions import cast, named, renamed, selected
 from hiveacid.spark.formats.types import assignment_cast, column_type, store_cast
 from hiveacid.spark.session.capabilities import SparkEnvironment
-from hiveacid.spark.write.sort_and_stage import ACTION, Action, value_text
+from hiveacid.spark.write.sort_and_stage import ACTION, Action
 
 _WRITES = f"{ACTION} IN ({int(Action.UPDATE)}, {int(Action.INSERT)})"
-
-
-def partition_values_as_text(
-    env: SparkEnvironment, columns: Mapping[str, Column], values: Mapping[str, object]
-) -> dict[str, str | None]:
-    """Return partition values as canonical texts ('01' for an INT column becomes '1').
-
-    None: NULL, the empty text, and the name of the default partition that SHOW PARTITIONS prints. Raises SchemaMismatchError or DataError (through ``failures``) for a value that is not of its type.
-    """
-    values = {name: None if value == DEFAULT_PARTITION else value for name, value in values.items()}
-    single_row = env.spark.sql("SELECT 1")
-    literals = single_row.select(*[F.lit(value).alias(name) for name, value in values.items()])
-    types = {field.name: field.dataType for field in literals.schema.fields}
-    typed = single_row.select(
-        *[
-            as_column(store_cast(F.lit(value), types[name], parse_type(columns[name].type), name)).alias(name)
-            for name, value in values.items()
-        ]
-    )
-    row = typed.selectExpr(*[f"{value_text(columns[name])} AS {quote_name(name)}" for name in values]).first()
-    assert row is not None  # noqa: S101 - one row in, one row out
-    return {name: _text(row[name], columns[name].type) for name in values}
-
-
-def _text(value: str | None, hive: str) -> str | None:
-    """Return the text in a directory's name: that of a char without its padding."""
-    return partition_value(value.rstrip(" ") if value is not None and hive.startswith("char(") else value)
 
 
 def fit_columns(

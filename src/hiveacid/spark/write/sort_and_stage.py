@@ -31,20 +31,19 @@ from hiveacid.core.format.acid_columns import (
     buckets_by_group,
 )
 from hiveacid.core.format.names import ROW_ID, staged_column
-from hiveacid.core.model import DEFAULT_PARTITION, Column, TableDefinition, TableKind, WriteId
-from hiveacid.core.schema.types import Primitive, parse_type, quote_name
+from hiveacid.core.model import TableDefinition, TableKind, WriteId
+from hiveacid.core.schema.types import quote_name
 from hiveacid.errors import UnsupportedFeatureError
 from hiveacid.spark.formats import flat_files as flat
 from hiveacid.spark.formats.bucket_hash_expressions import bucket_number
 from hiveacid.spark.formats.expressions import Expression, cast, named, selected, sorted_in_partitions
-from hiveacid.spark.formats.file_columns import ORC, to_file
+from hiveacid.spark.formats.file_columns import ORC, partition_text, to_file
 from hiveacid.spark.formats.types import column_type
 from hiveacid.spark.read.scan_source import CURRENT_WRITE_ID_COLUMN
 from hiveacid.spark.session.capabilities import SparkEnvironment
 from hiveacid.spark.write.staged_files import BUCKET, KIND, StagedKind, TaskReport
 from hiveacid.spark.write.write_tasks import distribute, save_frame
 
-_SCIENTIFIC, _LARGEST_SCALE = 6, 36  # scales from which Java writes exponents, and to which 1 can be added
 ACTION = "__hiveacid_action"
 _ROW_ID_FIELDS = [f"{ROW_ID}.{part}" for part in ROW_ID_PARTS]
 _ID_PARTS = [f"__id.{part}" for part in ROW_ID_PARTS]
@@ -126,31 +125,6 @@ class StagingTarget:
 def partition_key(index: int) -> str:
     """Return the staging name of a partition column: its text, never null."""
     return f"__p{index}"
-
-
-def value_text(column: Column) -> str:
-    """Return the text that a partition column's value has in directory names, as an expression."""
-    name, hive = quote_name(column.name), parse_type(column.type)
-    text = f"CAST({name} AS STRING)"
-    if isinstance(hive, Primitive) and hive.name == "char":
-        return f"rtrim({name})"
-    if (
-        isinstance(hive, Primitive)
-        and hive.name == "decimal"
-        and _SCIENTIFIC < hive.args[1] <= _LARGEST_SCALE
-    ):
-        # Without ANSI mode, a cast makes 0E-8 of 0.00000000. 1 is added, and its digit replaced by 0.
-        scale = hive.args[1]
-        larger = f"CAST(CAST(abs({name}) AS DECIMAL({scale + 1},{scale})) + 1BD AS STRING)"
-        plain = f"concat(if({name} < 0, '-', ''), '0', substring({larger}, 2))"
-        return f"if(abs({name}) < 0.000001BD, {plain}, {text})"
-    return text
-
-
-def partition_text(column: Column) -> str:
-    """Return a partition column as Hive writes it in directory names (NULL and '' are the default partition)."""
-    text = value_text(column)
-    return f"if(coalesce({text}, '') = '', '{DEFAULT_PARTITION}', {text})"
 
 
 def _staged_values(target: StagingTarget) -> list[Expression]:

@@ -4,7 +4,7 @@ Spark's write tasks count rows and files, and the driver adds up the counts of t
 speculative attempts. Executors may write to a directory of their own machine, if a ``file:`` location is not shared.
 They then report rows, but the driver finds no files; for Spark such a job succeeds.
 
-Files that several tasks wrote in key order (``orc.key_order``) are spliced into one file for each bucket, without sorting: the
+Files that several tasks wrote in key order (``orc.key_order``) are spliced into one file for each bucket, without sorting. The
 stripes of the later files are appended to those of the first (``orc.writing``).
 """
 
