@@ -15,6 +15,7 @@ from hypothesis import HealthCheck, settings
 from support.corpus.golden_tables import Golden, unpack
 from support.exhaustive import MARKS, examples, left_out
 from support.file_order import places
+from support.quiet_spark import quiet_spark
 from support.servers.absent import separate, skip_without
 from support.servers.class_archive import java_options
 from support.servers.hadoop_jars import s3a_jars
@@ -132,23 +133,14 @@ def spark(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
 
 
 def _classic_session(scratch: Path) -> Iterator[SparkSession]:
-    from pyspark.sql import SparkSession  # noqa: PLC0415
-
     import hiveacid  # noqa: PLC0415
 
-    builder = hiveacid.configure(SparkSession.builder.master("local[2]").appName("hiveacid tests"))
-    for key, value in {
-        "spark.ui.enabled": "false",
-        "spark.ui.showConsoleProgress": "false",
-        "spark.log.level": "ERROR",
+    settings = {
         "spark.driver.memory": "2g",
-        "spark.driver.bindAddress": "127.0.0.1",
-        "spark.driver.host": "127.0.0.1",
-        "spark.sql.shuffle.partitions": "2",
         "spark.sql.warehouse.dir": str(scratch / "warehouse"),
         "spark.local.dir": str(scratch / "local"),
-    }.items():
-        builder = builder.config(key, value)
+    }
+    builder = hiveacid.configure(quiet_spark("hiveacid tests", settings, shuffles=2))
     session = builder.getOrCreate()
     yield session
     session.stop()

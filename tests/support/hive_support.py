@@ -12,6 +12,7 @@ from pyspark.sql import DataFrame, SparkSession
 import hiveacid
 from hiveacid.errors import HiveAcidError
 from support.exhaustive import sample
+from support.quiet_spark import quiet_spark
 
 ACID = "STORED AS ORC TBLPROPERTIES ('transactional'='true')"
 REFUSED = """
@@ -86,16 +87,12 @@ DOUBLE_QUOTED = {"spark.sql.ansi.enabled": "true", "spark.sql.ansi.doubleQuotedI
 
 
 def session(home: Path) -> SparkSession:
-    builder = SparkSession.builder.master("local[1]").enableHiveSupport()
-    for key, value in {
-        "spark.ui.enabled": "false",
+    settings = {
         "spark.log.level": "OFF",
-        "spark.sql.shuffle.partitions": "1",
         "spark.sql.warehouse.dir": str(home / "spark"),
         "spark.hadoop.javax.jdo.option.ConnectionURL": f"jdbc:derby:;databaseName={home / 'metastore'};create=true",
-    }.items():
-        builder = builder.config(key, value)
-    return builder.getOrCreate()
+    }
+    return quiet_spark("hive support", settings, "local[1]").enableHiveSupport().getOrCreate()  # type: ignore[no-any-return]
 
 
 def refused(what: str, use: object) -> None:

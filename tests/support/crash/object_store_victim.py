@@ -14,29 +14,18 @@ import threading
 import traceback
 from typing import Any
 
-from pyspark.sql import SparkSession
-
 import hiveacid
 from support.crash.object_store_statements import kind_of, run
+from support.quiet_spark import quiet_spark
 
 TIMEOUT = {"hive.txn.timeout": "10s"}
 
 
 def main(warehouse: str, seed: int, settings: dict[str, str]) -> None:
     """Do not come back."""
-    builder = hiveacid.configure(SparkSession.builder.master("local[2]").appName("hiveacid victim"))
-    for key, value in {
-        "spark.ui.enabled": "false",
-        "spark.ui.showConsoleProgress": "false",
-        "spark.log.level": "ERROR",
-        "spark.driver.memory": "1g",
-        "spark.driver.bindAddress": "127.0.0.1",
-        "spark.driver.host": "127.0.0.1",
-        "spark.sql.shuffle.partitions": "1",
-        **{f"spark.hadoop.{name}": value for name, value in settings.items()},
-    }.items():
-        builder = builder.config(key, value)
-    spark = builder.getOrCreate()
+    of_files = {f"spark.hadoop.{name}": value for name, value in settings.items()}
+    builder = quiet_spark("hiveacid victim", {"spark.driver.memory": "1g", **of_files})
+    spark = hiveacid.configure(builder).getOrCreate()
     acid = hiveacid.connect(spark, warehouse=warehouse, store=os.environ["HIVEACID_STORE"], settings=TIMEOUT)
     say("ready")
     begin: dict[str, int] = json.loads(sys.stdin.readline() or "{}")

@@ -14,11 +14,10 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pyspark.sql import SparkSession
-
 import hiveacid
 from support.crash.faults import Faults, Moment, Pause, faulty, kill
 from support.crash.statements import STATEMENTS
+from support.quiet_spark import quiet_spark
 
 if TYPE_CHECKING:
     from hiveacid import AcidSession
@@ -30,18 +29,8 @@ Death = tuple[str, str, int, str]
 
 def main(warehouse: str, deaths: dict[str, Death]) -> None:
     """Run the statements; do not come back."""
-    builder = hiveacid.configure(SparkSession.builder.master("local[2]").appName("hiveacid victim"))
-    for key, value in {
-        "spark.ui.enabled": "false",
-        "spark.ui.showConsoleProgress": "false",
-        "spark.log.level": "ERROR",
-        "spark.driver.bindAddress": "127.0.0.1",
-        "spark.driver.host": "127.0.0.1",
-        "spark.sql.shuffle.partitions": "1",
-        "spark.sql.warehouse.dir": f"{warehouse}-spark",
-    }.items():
-        builder = builder.config(key, value)
-    acid = hiveacid.connect(builder.getOrCreate(), warehouse=warehouse, settings=TIMEOUT)
+    builder = quiet_spark("hiveacid victim", {"spark.sql.warehouse.dir": f"{warehouse}-spark"})
+    acid = hiveacid.connect(hiveacid.configure(builder).getOrCreate(), warehouse=warehouse, settings=TIMEOUT)
     points = {table: _begun(acid, table, death) for table, death in deaths.items() if death[1] != "spark"}
     for table, point in points.items():
         if not point.reached.wait(_PATIENCE):
