@@ -44,7 +44,8 @@ def spark_errors_at_source(*pieces: Slice, before: str = "") -> Iterator[None]:
         cause = error.__cause__
         if cause is None or isinstance(cause, HiveAcidError):
             raise
-        error.line, error.column = _position_of(cause, pieces, len(before)) or (None, None)
+        if isinstance(error, StatementError) or error.line is None:  # else `errors_at` knows better
+            error.line, error.column = _position_of(cause, pieces, len(before)) or (None, None)
         raise
 
 

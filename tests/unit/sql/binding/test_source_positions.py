@@ -43,6 +43,13 @@ def test_an_error_of_a_views_query_has_the_place_of_the_views_name() -> None:
     assert (caught.value.line, caught.value.column) == (4, 5)
 
 
+def test_the_place_of_a_name_stays_where_spark_reports_another() -> None:
+    piece = Slice("SELECT 1", 0, 1, 1)
+    with pytest.raises(NoSuchTableError) as caught, spark_errors_at_source(piece), errors_at(2, 3):
+        raise NoSuchTableError("table t does not exist") from AnalysisException("no t; line 1 pos 4")
+    assert (caught.value.line, caught.value.column) == (2, 3)
+
+
 def test_a_place_survives_pickling() -> None:
     copy = pickle.loads(pickle.dumps(ParseError("no", line=2, column=5)))  # noqa: S301 - made here
     assert (str(copy), copy.line, copy.column) == ("no (line 2, column 5)", 2, 5)
