@@ -301,7 +301,7 @@ class FailedTransactionError(TransactionStateError):
         self.failure = failure
         super().__init__(
             f"transaction {txn_id} was rolled back, because a statement in it failed: {failure}; "
-            "ROLLBACK ends it, then begin it anew"
+            "ROLLBACK ends it, then begin it again"
         )
 
 

@@ -76,7 +76,7 @@ class HiveWarehouseBuilder:
         place = {key: self.spark.conf.get(key, None) for key in (WAREHOUSE_KEY, STORE_KEY)}
         if not any(place.values()) and not hasattr(self.spark, "acid"):
             raise ConfigError(
-                f"where are the tables? Set {WAREHOUSE_KEY} to the warehouse's directory, or {STORE_KEY} to its store "
+                f"the session does not say where the tables are: set {WAREHOUSE_KEY} to the warehouse's directory, or {STORE_KEY} to its store "
                 "(thrift://host:9083 for a Hive Metastore), in the configuration of the Spark session"
             )
         acid = connect(self.spark, warehouse=place[WAREHOUSE_KEY], store=place[STORE_KEY])

@@ -15,7 +15,7 @@ from hiveacid.core.compaction.initiation_and_retry_policy import (
     Thresholds,
     decide_by_aborts,
     decide_by_files,
-    reason_not_to_initiate,
+    decide_not_to_initiate,
 )
 from hiveacid.core.compaction.plan import CompactionKind
 from hiveacid.core.model import TableKind
@@ -97,7 +97,7 @@ def test_what_a_minor_compaction_leaves_calls_for_no_second_one(
 def test_nothing_is_queued_twice_nor_where_it_is_forbidden(
     place: CompactionCandidate, thresholds: Thresholds, now: int
 ) -> None:
-    found = reason_not_to_initiate(place, thresholds, now)
+    found = decide_not_to_initiate(place, thresholds, now)
     busy = any(one.state in ("initiated", "working") for one in place.attempts)
     if busy or place.disabled or place.kind is TableKind.PLAIN:
         assert found is not None

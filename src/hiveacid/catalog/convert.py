@@ -14,7 +14,7 @@ from functools import partial
 
 from hiveacid.config.property_definitions import CONVERSION, TRANSACTIONAL, TRANSACTIONAL_PROPERTIES
 from hiveacid.core.format.acid_columns import MAX_BUCKET
-from hiveacid.core.format.names import DeltaName, parse_original_file
+from hiveacid.core.format.names import DeltaName, has_hidden_prefix, parse_original_file
 from hiveacid.core.model import TableDefinition, TableKind, TableName, WriteId
 from hiveacid.core.schema.storage_formats import FileKind, file_kind
 from hiveacid.core.snapshot.directory_listing import DataFile, FileEntry
@@ -137,7 +137,7 @@ def _require_originals(context: Context, table: TableDefinition, txn: Transactio
     """Refuse files that are not named like those of Hive's writers, or are not ORC files of plain rows."""
     for root in _locations(context, table, txn):
         listing = list_layout(context.fs, root)
-        refused = [path for path in listing.foreign if not path.startswith(("_", "."))]
+        refused = [path for path in listing.foreign if not has_hidden_prefix(path)]
         refused += [directory.path for directory in listing.directories]
         refused += [file.path for file in listing.originals if not _has_bucket_in_name(file)]
         if refused:
@@ -185,7 +185,7 @@ def _bad_name(table: TableDefinition, path: str) -> CatalogError:
 
 
 def _to_insert_only(
-    context: Context, table: TableDefinition, made: TableDefinition, txn: Transaction
+    context: Context, table: TableDefinition, converted: TableDefinition, txn: Transaction
 ) -> None:
     write_id = txn.write_id(table.name)
     directory = DeltaName(
@@ -193,10 +193,10 @@ def _to_insert_only(
     ).format()
     roots = _locations(context, table, txn)
     _remove_crashed_conversion(context, table, roots, txn)
-    mark = f"{write_id}"
+    marker = f"{write_id}"
     txn.require_open_in_store()
     # from here on readers of the plain table ignore the directory that is being filled
-    context.catalog.alter_table(table.name, table.with_properties({CONVERSION.name: mark}))
+    context.catalog.alter_table(table.name, table.with_properties({CONVERSION.name: marker}))
     files = [(root, file) for root in roots for file in plain_files(context.fs.list_tree(root), table)]
     txn.pending.on_abort.append(
         partial(remove_aborted, context, table, [f"{root}/{directory}" for root in roots])
@@ -207,7 +207,7 @@ def _to_insert_only(
         check()
         target = f"{root}/{directory}/{file.path}"
         linked[root, file] = context.fs.link_file(f"{root}/{file.path}", target, version)
-    txn.pending.alter_table(made.with_properties({CONVERSION.name: mark}))
+    txn.pending.alter_table(converted.with_properties({CONVERSION.name: marker}))
     txn.pending.on_commit.append(lambda: _remove_sources(context, linked))
 
 
@@ -216,10 +216,10 @@ def _remove_crashed_conversion(
 ) -> None:
     """Remove the directories of a crashed conversion; refuse other directories of the ACID layout."""
     last = WriteId(id_property(table, CONVERSION))
-    left = DeltaName(is_delete=False, min_write_id=last, max_write_id=last, statement_id=0)
+    leftover = DeltaName(is_delete=False, min_write_id=last, max_write_id=last, statement_id=0)
     for root in roots:
         for directory in list_layout(context.fs, root).directories:
-            if not last or directory.name != left:
+            if not last or directory.name != leftover:
                 raise CatalogError(
                     f"{table.name}: {root}/{directory.path} is called like a directory of a transactional table: take such "
                     "a table over with acid.adopt(…)"

@@ -448,7 +448,7 @@ def truncate(
     changed = () if table.kind is TableKind.PLAIN else (name,)
     with context.transactions.scope(context.settings, joined, Start((lock,), changed)) as txn:
         table = context.require(name)
-        options = InsertOptions(overwrite=True, small=True, named="TRUNCATE")
+        options = InsertOptions(overwrite=True, small=True, history_verb="TRUNCATE")
         if not table.partition_columns:
             write_rows(context, table, empty_rows(context.env, table), {}, options, txn)
             return

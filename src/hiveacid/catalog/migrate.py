@@ -51,7 +51,7 @@ from hiveacid.transactions.heartbeats import Heartbeats
 from hiveacid.transactions.transaction import Transactions, this_client
 
 _BEAT = 60.0  # seconds between two heartbeats
-_SHOWN = 5  # transactions in a message
+_MAX_IDS_SHOWN = 5  # transactions in a message
 
 
 @dataclass(frozen=True)
@@ -217,7 +217,7 @@ class Migration:
         if others:
             raise errors.TransactionStateError(
                 f"{len(others)} transactions are open in {self.source.name} "
-                f"({', '.join(map(str, others[:_SHOWN]))}{', …' if len(others) > _SHOWN else ''}): wait until they "
+                f"({', '.join(map(str, others[:_MAX_IDS_SHOWN]))}{', …' if len(others) > _MAX_IDS_SHOWN else ''}): wait until they "
                 "end; SHOW TRANSACTIONS says whose they are"
             )
 
@@ -234,7 +234,7 @@ class Migration:
         ids = store.valid_write_ids(txns, [name])[name]
         if ids.open:
             raise errors.TransactionStateError(
-                f"writers of {name} are still active (write ids {ids.open[:_SHOWN]}): wait until they end"
+                f"writers of {name} are still active (write ids {ids.open[:_MAX_IDS_SHOWN]}): wait until they end"
             )
         roots = [p.location for p in partitions] or [table.location]
         visible, history_from = self._on_disk(roots, row_ids=table.kind is TableKind.FULL_ACID)
@@ -278,7 +278,7 @@ class Migration:
             return
         if state.invalid:
             raise errors.UnsupportedFeatureError(
-                f"{table.name} has directories of compactions that did not commit (transactions {state.invalid[:_SHOWN]}), "
+                f"{table.name} has directories of compactions that did not commit (transactions {state.invalid[:_MAX_IDS_SHOWN]}), "
                 "which a metastore would treat as committed: run the cleaner first (acid.clean())"
             )
         if self.target.is_hive3 and state.visible:
@@ -393,7 +393,7 @@ class Migration:
         lost = [txn_id for txn_id in state.visible if not txns.is_valid(TxnId(txn_id))]
         if lost:
             raise errors.UnsupportedFeatureError(
-                f"{state.table.name} was compacted under transaction ids {lost[:_SHOWN]}, which are open or aborted "
+                f"{state.table.name} was compacted under transaction ids {lost[:_MAX_IDS_SHOWN]}, which are open or aborted "
                 f"transactions in {self.target.name}: compact it once more, clean, and try again"
             )
 

@@ -205,7 +205,7 @@ class _Copying:
 
     def _is_later(self, name: str, ids: ValidWriteIdList | None) -> bool:
         """Tell whether a directory was written after the store was copied: the copy will give out its ids again."""
-        parsed = None if ids is None else _parsed(name)
+        parsed = None if ids is None else _directory_name(name)
         return (
             ids is not None
             and parsed is not None
@@ -219,7 +219,7 @@ class _Copying:
         is not committed in the copy is read only if it is compacted, which its metadata file tells; a delta without a
         committed id is not read.
         """
-        parsed = None if ids is None else _parsed(path.name)
+        parsed = None if ids is None else _directory_name(path.name)
         if ids is None or parsed is None or not _may_be_compacted(parsed) or str(path) in self.compacted:
             return
         is_read = ids.count_valid(*parsed.span) > 0
@@ -241,7 +241,7 @@ class _Copying:
 
     def _note_missing(self, path: Path, ids: ValidWriteIdList | None) -> None:
         """Note a file or directory that vanished, unless its write ids are not committed: aborts delete theirs at any time."""
-        parsed = _parsed(path.name) or _parsed(path.parent.name)
+        parsed = _directory_name(path.name) or _directory_name(path.parent.name)
         if ids is None or parsed is None or ids.count_valid(*parsed.span):
             self.missing.append(str(path))
 
@@ -250,7 +250,7 @@ def _possibly_compacted(root: str) -> Iterator[str]:
     """Return the directories below a warehouse that a compaction at layout level hive3 may have made."""
     with suppress(MissingDirectoryError):
         for entry in LocalFileSystem().list_directory(root):
-            path, parsed = f"{root}/{entry.path}", _parsed(entry.path)
+            path, parsed = f"{root}/{entry.path}", _directory_name(entry.path)
             if entry.is_dir and parsed is None:
                 yield from _possibly_compacted(path)
             elif entry.is_dir and parsed is not None and _may_be_compacted(parsed):
@@ -263,7 +263,7 @@ def _may_be_compacted(name: BaseName | DeltaName) -> bool:
     )
 
 
-def _parsed(name: str) -> BaseName | DeltaName | None:
+def _directory_name(name: str) -> BaseName | DeltaName | None:
     try:
         return parse_directory(name)
     except BadDirectoryNameError:

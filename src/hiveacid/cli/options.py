@@ -106,7 +106,7 @@ class ConnectionOptions:
         from hiveacid.stores.hms.metastores import is_metastore  # noqa: PLC0415
 
         if not self.warehouse and not is_metastore(self.store):
-            raise click.UsageError("which warehouse? Give -w DIRECTORY or set HIVEACID_WAREHOUSE")
+            raise click.UsageError("no warehouse is given: give -w DIRECTORY or set HIVEACID_WAREHOUSE")
         if existing:
             require_existing_warehouse(self.warehouse, self.store)
         elif self.warehouse:

@@ -171,7 +171,7 @@ def serve(
         watch = watch_jvm(session, endpoint)
         runner = _start_services(session, endpoint) if with_services else None
         if endpoint is not None:
-            endpoint.add_metrics(server.metrics)
+            endpoint.report_server(server.metrics)
             logger.info("http://127.0.0.1:%s/health and /metrics", endpoint.port)
 
         def start() -> None:

@@ -159,12 +159,12 @@ def _classify(
     for overwrite in changes.overwrites:
         older = write_ids < overwrite
         deleted_by[older] = np.minimum(deleted_by[older], overwrite)
-    gone, none = deleted_by < _NEVER, np.zeros(len(write_ids), bool)
+    is_deleted, no_rows = deleted_by < _NEVER, np.zeros(len(write_ids), bool)
     if changes.after is None:
-        return is_valid & ~gone, none, deleted_by
+        return is_valid & ~is_deleted, no_rows, deleted_by
     new = ~_existed(changes, write_ids)
     visible = is_valid & ~(new & (deleted_by == write_ids))
-    return visible & new, visible & gone if changes.with_deletes else none, deleted_by
+    return visible & new, visible & is_deleted if changes.with_deletes else no_rows, deleted_by
 
 
 def _batch(

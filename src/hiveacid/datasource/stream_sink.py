@@ -68,10 +68,10 @@ def _to_wall_clock(values: pa.Array) -> pa.Array:
     return pa.ListArray.from_arrays(values.offsets, _to_wall_clock(values.values), mask=values.is_null())
 
 
-def _has_instants(of: pa.DataType) -> bool:
-    if pa.types.is_timestamp(of):
-        return of.tz is not None
-    return any(_has_instants(of.field(index).type) for index in range(of.num_fields))
+def _has_instants(arrow_type: pa.DataType) -> bool:
+    if pa.types.is_timestamp(arrow_type):
+        return arrow_type.tz is not None
+    return any(_has_instants(arrow_type.field(index).type) for index in range(arrow_type.num_fields))
 
 
 _UNSUPPORTED_OPTIONS = {

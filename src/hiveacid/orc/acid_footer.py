@@ -183,13 +183,13 @@ def _footer(source: TailBytes, types: Sequence[OrcType], user_metadata: Mapping[
     return b"".join(out)
 
 
-def _encode_type(of: OrcType) -> bytes:
-    numbers = ((4, of.maximum_length), (5, of.precision), (6, of.scale))
+def _encode_type(orc_type: OrcType) -> bytes:
+    numbers = ((4, orc_type.maximum_length), (5, orc_type.precision), (6, orc_type.scale))
     return b"".join(
         [
-            encode_field(1, int(of.kind)),
-            encode_packed(2, of.children) if of.children else b"",
-            *(encode_field(3, name.encode()) for name in of.names),
+            encode_field(1, int(orc_type.kind)),
+            encode_packed(2, orc_type.children) if orc_type.children else b"",
+            *(encode_field(3, name.encode()) for name in orc_type.names),
             *(encode_field(number, value) for number, value in numbers if value is not None),
         ]
     )

@@ -229,13 +229,13 @@ def writer_time_zone(fs: FileSystem, tail: OrcTail, stripe: Stripe) -> str:
         raise _bad_file_error(tail.path, error) from error
 
 
-def parse_tail(data: bytes, size: int, path: str, most: int = MAX_SECTION) -> OrcTail:
+def parse_tail(data: bytes, size: int, path: str, max_section: int = MAX_SECTION) -> OrcTail:
     """Read the tail of a file of ``size`` bytes from its last bytes, in memory.
 
-    ``most``: maximum size of its decompressed sections in bytes. Raises BadFileError.
+    ``max_section``: maximum size of its decompressed sections in bytes. Raises BadFileError.
     """
     try:
-        return _Parser(path, size, data, _postscript(data), most).parse()
+        return _Parser(path, size, data, _postscript(data), max_section).parse()
     except WireError as error:
         raise _bad_file_error(path, error) from error
 
@@ -277,7 +277,7 @@ class _Parser:
     size: int
     data: bytes  # the file's end, as much as footer and metadata take at least
     postscript: ProtobufMessage
-    most: int = MAX_SECTION
+    max_section: int = MAX_SECTION
 
     def parse(self) -> OrcTail:
         end = len(self.data) - 1 - self.data[-1]
@@ -328,7 +328,7 @@ class _Parser:
     def _section(self, start: int, end: int) -> bytes:
         if start < 0:
             _raise_wire_error("the tail is longer than the file")
-        return decompress(self.data[start:end], self._compression, self._block_size, self.most)
+        return decompress(self.data[start:end], self._compression, self._block_size, self.max_section)
 
     def _stripes(
         self, footer: ProtobufMessage, metadata: ProtobufMessage, columns: int
@@ -351,10 +351,10 @@ class _Parser:
         return tuple(stripes)
 
 
-def _require_at_most(number: int | None, most: int) -> int:
-    """Return a number, 0 for None. Raises WireError for a number above ``most``."""
-    if number is not None and number > most:
-        _raise_wire_error(f"{number} is above {most}")
+def _require_at_most(number: int | None, limit: int) -> int:
+    """Return a number, 0 for None. Raises WireError for a number above ``limit``."""
+    if number is not None and number > limit:
+        _raise_wire_error(f"{number} is above {limit}")
     return number or 0
 
 

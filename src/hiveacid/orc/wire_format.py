@@ -81,12 +81,12 @@ def encode_packed(number: int, values: Iterable[int]) -> bytes:
     return encode_field(number, b"".join(map(encode_varint, values)))
 
 
-def read_fields(data: bytes, most: int = MAX_FIELDS) -> list[WireField]:
-    """Split a message into its fields, ``most`` of them at most. Raises WireError."""
+def read_fields(data: bytes, max_fields: int = MAX_FIELDS) -> list[WireField]:
+    """Split a message into its fields, ``max_fields`` of them at most. Raises WireError."""
     fields: list[WireField] = []
     append = fields.append
     position, end = 0, len(data)
-    for _ in range(most):
+    for _ in range(max_fields):
         if position >= end:
             return fields
         key = data[position]
@@ -115,7 +115,7 @@ def read_fields(data: bytes, most: int = MAX_FIELDS) -> list[WireField]:
             raise WireError("a field is cut off or of no known kind")
         append((key >> 3, wire, data[start:position]))
     if position < end:
-        raise WireError(f"a message has more than {most} fields")
+        raise WireError(f"a message has more than {max_fields} fields")
     return fields
 
 
@@ -126,9 +126,9 @@ class ProtobufMessage:
     fields: tuple[WireField, ...]
 
     @classmethod
-    def parse(cls, data: bytes, most: int = MAX_FIELDS) -> ProtobufMessage:
-        """Read a message of ``most`` fields at most. Raises WireError."""
-        return cls(tuple(read_fields(data, most)))
+    def parse(cls, data: bytes, max_fields: int = MAX_FIELDS) -> ProtobufMessage:
+        """Read a message of ``max_fields`` fields at most. Raises WireError."""
+        return cls(tuple(read_fields(data, max_fields)))
 
     def integer(self, number: int) -> int | None:
         """Return the last unsigned number of a field, which overrides earlier ones; None if the field is absent."""
@@ -164,8 +164,8 @@ class ProtobufMessage:
     def integers(self, number: int) -> tuple[int, ...]:
         """Return a repeated unsigned number, packed or not."""
         numbers: list[int] = []
-        for of, _, value in self.fields:
-            if of != number:
+        for field_number, _, value in self.fields:
+            if field_number != number:
                 continue
             if isinstance(value, int):
                 numbers.append(value)
@@ -212,10 +212,10 @@ class Compression(IntEnum):
     BROTLI = 6
 
 
-def decompress(data: bytes, kind: Compression, block_size: int, most: int = MAX_SECTION) -> bytes:
+def decompress(data: bytes, kind: Compression, block_size: int, max_size: int = MAX_SECTION) -> bytes:
     """Join and decompress the chunks of a section.
 
-    Raises WireError for chunks that are damaged or of unknown kind, or that have more than ``most`` bytes in total.
+    Raises WireError for chunks that are damaged or of unknown kind, or that have more than ``max_size`` bytes in total.
     """
     if kind is Compression.NONE:
         return data
@@ -230,8 +230,8 @@ def decompress(data: bytes, kind: Compression, block_size: int, most: int = MAX_
         position += len(chunk)
         out.append(chunk if header & 1 else _inflate(chunk, kind, block_size))
         total += len(out[-1])
-        if total > most:
-            raise WireError(f"a section of the tail has more than {most} bytes")
+        if total > max_size:
+            raise WireError(f"a section of the tail has more than {max_size} bytes")
     return b"".join(out)
 
 
@@ -273,18 +273,18 @@ def _inflate(chunk: bytes, kind: Compression, block_size: int) -> bytes:
     raise WireError(f"compression {kind.name} is not supported")
 
 
-def lz4_block(chunk: bytes, most: int) -> bytes:
+def lz4_block(chunk: bytes, max_size: int) -> bytes:
     """Decompress a raw LZ4 block whose length is not known (Arrow's codec wants to know it).
 
-    ``most``: largest result allowed, in bytes. Raises WireError or IndexError where the block is damaged.
+    ``max_size``: largest result allowed, in bytes. Raises WireError or IndexError where the block is damaged.
     """
     out = bytearray()
     position = 0
     while position < len(chunk):
         token = chunk[position]
         literals, position = _lz4_length(chunk, position + 1, token >> 4)
-        if position + literals > len(chunk) or len(out) + literals > most:
-            raise WireError("a LZ4 chunk is cut off or longer than its block")
+        if position + literals > len(chunk) or len(out) + literals > max_size:
+            raise WireError("an LZ4 chunk is cut off or longer than its block")
         out += chunk[position : position + literals]
         position += literals
         if position == len(chunk):
@@ -292,8 +292,8 @@ def lz4_block(chunk: bytes, most: int) -> bytes:
         distance = chunk[position] | chunk[position + 1] << 8
         length, position = _lz4_length(chunk, position + 2, token & 15)
         start = len(out) - distance
-        if not distance or start < 0 or len(out) + length + _MIN_MATCH > most:
-            raise WireError("a LZ4 chunk refers to bytes that are not there")
+        if not distance or start < 0 or len(out) + length + _MIN_MATCH > max_size:
+            raise WireError("an LZ4 chunk refers to bytes that are not there")
         # A match may overlap its own result: then it repeats.
         match = out[start : start + length + _MIN_MATCH]
         times, rest = divmod(length + _MIN_MATCH, len(match))

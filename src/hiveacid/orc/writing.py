@@ -211,14 +211,16 @@ def _write_values(
     batch: pa.RecordBatch, columns: Sequence[Column], fixed: Sequence[_Values], codec: str
 ) -> StripeBlock:
     types = [parse_type(column.type) for column in columns]
-    values = [to_stored_values(array, of) for array, of in zip(batch.columns, types, strict=True)]
+    values = [
+        to_stored_values(array, hive_type) for array, hive_type in zip(batch.columns, types, strict=True)
+    ]
     # Arrow's writer takes structs of other rows from a nested array with an offset
     values = [
-        array if isinstance(of, Primitive) else without_offset(array)
-        for array, of in zip(values, types, strict=True)
+        array if isinstance(hive_type, Primitive) else without_offset(array)
+        for array, hive_type in zip(values, types, strict=True)
     ]
     table = _flat_table(fixed, values)
-    odd = any(is_beyond_arrow(array, of) for array, of in zip(values, types, strict=True))
+    odd = any(is_beyond_arrow(array, hive_type) for array, hive_type in zip(values, types, strict=True))
     return read_stripes(_by_pyorc(table, types, codec) if odd else _by_arrow(table, codec))
 
 
@@ -271,7 +273,7 @@ def _by_pyorc(table: pa.Table, types: Sequence[HiveType], codec: str) -> bytes:
     except ImportError:
         raise UnsupportedFeatureError(
             "Arrow cannot write times before 1970 with a fraction of a second, nor structs with a struct in them that is "
-            "NULL: install hiveacid[streaming] for pyorc, which can"
+            "NULL, but pyorc can: pip install 'hiveacid[streaming]'"
         ) from None
     kinds = pyorc.TypeKind
     sink = BytesIO()
@@ -341,19 +343,19 @@ def _pyorc_type(hive: HiveType) -> str:
     return str(hive)
 
 
-def _number_type(of: pa.DataType) -> pa.DataType:
+def _number_type(arrow_type: pa.DataType) -> pa.DataType:
     """Return a type with numbers for dates and timestamps: Python's own types lack some years and the calendar."""
-    if pa.types.is_timestamp(of):
+    if pa.types.is_timestamp(arrow_type):
         return pa.int64()
-    if pa.types.is_date(of):
+    if pa.types.is_date(arrow_type):
         return pa.int32()
-    if pa.types.is_map(of):
-        return pa.map_(_number_type(of.key_type), _number_type(of.item_type))
-    if pa.types.is_list(of):
-        return pa.list_(_number_type(of.value_type))
-    if pa.types.is_struct(of):
-        return pa.struct([pa.field(member.name, _number_type(member.type)) for member in of])
-    return of
+    if pa.types.is_map(arrow_type):
+        return pa.map_(_number_type(arrow_type.key_type), _number_type(arrow_type.item_type))
+    if pa.types.is_list(arrow_type):
+        return pa.list_(_number_type(arrow_type.value_type))
+    if pa.types.is_struct(arrow_type):
+        return pa.struct([pa.field(member.name, _number_type(member.type)) for member in arrow_type])
+    return arrow_type
 
 
 def _value_converter(hive: HiveType) -> Callable[[Any], Any]:

@@ -254,12 +254,12 @@ class ResultCursor:
                 return False
         return True
 
-    def take(self, most: int) -> list[bytes]:
-        """Return up to ``most`` rows as encoded columns, fewer if the answer would become too large."""
+    def take(self, max_rows: int) -> list[bytes]:
+        """Return up to ``max_rows`` rows as encoded columns, fewer if the answer would become too large."""
         rest = self._batch_rest if self.fill() else None
         if rest is None:
             return [encode_column(pa.array([], column.arrow)) for column in self.result.columns]
-        count = max(1, min(most, rest.num_rows))
+        count = max(1, min(max_rows, rest.num_rows))
         while count > 1 and rest.slice(0, count).nbytes > _MAX_BYTES:
             count //= 2
         piece, self._batch_rest = rest.slice(0, count), rest.slice(count)

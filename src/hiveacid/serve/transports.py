@@ -60,9 +60,9 @@ class ClientLimits:
 class BytesInFlight:
     """Bytes of large messages that are received or answered now, of all clients together."""
 
-    def __init__(self, most: int = 256 << 20) -> None:
-        """``most``: bound of their sum."""
-        self._most, self._sum = most, 0
+    def __init__(self, limit: int = 256 << 20) -> None:
+        """``limit``: bound of their sum."""
+        self._limit, self._sum = limit, 0
         self._lock = threading.Lock()
 
     @contextmanager
@@ -70,7 +70,7 @@ class BytesInFlight:
         """Count a message in the block. Raises ClientProtocolError if there are too many bytes already."""
         counted = size if size > _SMALL else 0
         with self._lock:
-            if self._sum + counted > self._most:
+            if self._sum + counted > self._limit:
                 raise ClientProtocolError("the server is receiving too many large messages: try again later")
             self._sum += counted
         try:
@@ -103,16 +103,16 @@ class Wire:
             data += piece
         return bytes(data)
 
-    def read_some(self, most: int) -> bytes:
+    def read_some(self, max_bytes: int) -> bytes:
         """Return at least one byte; none at the end of the connection. Raises TimeoutError."""
         if self._pushed_back:
-            piece, self._pushed_back = self._pushed_back[:most], self._pushed_back[most:]
+            piece, self._pushed_back = self._pushed_back[:max_bytes], self._pushed_back[max_bytes:]
             return piece
         remaining = self._deadline - time.monotonic()
         if remaining <= 0:
             raise TimeoutError("the client took too long")
         self.socket.settimeout(remaining)
-        return self.socket.recv(min(most, _MAX_RECEIVED))
+        return self.socket.recv(min(max_bytes, _MAX_RECEIVED))
 
     def push_back(self, data: bytes) -> None:
         """Let the next read begin with ``data``."""

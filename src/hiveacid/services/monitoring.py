@@ -303,8 +303,8 @@ class Endpoint:
         """Report about these services from now on."""
         self._attached = services, runner
 
-    def add_metrics(self, source: Callable[[], Iterable[Metric]]) -> None:
-        """Add the metrics of a server (``hiveacid serve``). Then ``/ready`` does not wait for services."""
+    def report_server(self, source: Callable[[], Iterable[Metric]]) -> None:
+        """Report a server (``hiveacid serve``), with its metrics. Then ``/ready`` does not wait for services."""
         self._more = source
 
     def watch_jvm(self, answers: Callable[[float], bool]) -> None:

@@ -161,7 +161,7 @@ class Initiator:
             table.disabled,
         )
         figures = None
-        decision = policy.reason_not_to_initiate(candidate, table.thresholds, now)
+        decision = policy.decide_not_to_initiate(candidate, table.thresholds, now)
         if decision is None:
             decision = policy.decide_by_aborts(candidate, table.thresholds, now)
         if decision is None:

@@ -12,6 +12,7 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from hiveacid.core.format.names import has_hidden_prefix
 from hiveacid.core.snapshot.directory_listing import FileEntry
 from hiveacid.errors import InvalidPathError, MissingDirectoryError, StorageError, UnsupportedFeatureError
 from hiveacid.ports.file_system import FileSystem
@@ -152,7 +153,7 @@ def find_sources(fs: FileSystem, path: str) -> Sources:
         for entry in entries
         if not entry.is_dir
         and not entry.is_special
-        and not any(part.startswith(("_", ".")) for part in entry.path.split("/"))
+        and not any(has_hidden_prefix(part) for part in entry.path.split("/"))
     ]
     if not files:
         raise InvalidPathError(f"no files matching path {path}")

@@ -18,7 +18,7 @@ from hiveacid.orc.stored_values import arrow_schema
 from hiveacid.table.cast_to_table_columns import array_of_python_values, cast_columns
 
 _ROWS = 1_000_000  # of a table that are cast together, at most
-_SHOWN = 200  # characters of a bad record in a message
+_MAX_EXCERPT = 200  # characters of a bad record in a message
 Item = TypeVar("Item")
 Row = Mapping[str, object]
 """Values of a record by column name."""
@@ -78,7 +78,7 @@ def parse_or_name(
         error = failure
     record = show(records[start])
     reason = str(error).splitlines()[0] if str(error) else type(error).__name__
-    excerpt = record if len(record) <= _SHOWN else record[:_SHOWN] + "…"
+    excerpt = record if len(record) <= _MAX_EXCERPT else record[:_MAX_EXCERPT] + "…"
     number = first + start
     raise BadRecordError(number, record, f"record {number} does not fit ({reason}): {excerpt}") from error
 

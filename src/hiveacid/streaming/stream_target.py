@@ -70,7 +70,7 @@ class StreamTarget:
             raise UnsupportedFeatureError(f"{table.name} is not stored as ORC: insert its rows by Spark")
         arrow_schema(table.all_columns)
         check_bucketing(table)
-        return cls(table, _static(table, partition), orc_codec(table, settings, for_stream=True))
+        return cls(table, _static_values(table, partition), orc_codec(table, settings, for_stream=True))
 
     @property
     def dynamic(self) -> tuple[Column, ...]:
@@ -83,7 +83,7 @@ class StreamTarget:
         return (*self.table.columns, *self.dynamic)
 
 
-def _static(table: TableDefinition, partition: Mapping[str, object]) -> PartitionValues:
+def _static_values(table: TableDefinition, partition: Mapping[str, object]) -> PartitionValues:
     columns = table.partition_columns
     spec = {name.lower(): value for name, value in partition.items()}
     names = [column.name for column in columns]
@@ -222,9 +222,9 @@ def _hash(values: pa.Array, hive: HiveType, version: int) -> NDArray[Any]:
     return np.array(hashes, np.uint32)[positions]
 
 
-def _numbers(values: pa.Array, of: pa.DataType) -> NDArray[Any]:
+def _numbers(values: pa.Array, as_type: pa.DataType) -> NDArray[Any]:
     """Return values as unsigned integers of the type's width, 0 for NULL."""
-    numbers = values.cast(of).fill_null(0).to_numpy(zero_copy_only=False)
+    numbers = values.cast(as_type).fill_null(0).to_numpy(zero_copy_only=False)
     unsigned: NDArray[Any] = numbers.view(f"u{numbers.dtype.itemsize}")
     return unsigned
 

@@ -151,20 +151,20 @@ def _require(columns: tuple[Column, ...], fits: Callable[[Column], bool], what: 
             )
 
 
-def _json_type(of: pa.DataType) -> pa.DataType:
+def _json_type(column_type: pa.DataType) -> pa.DataType:
     """Return the type to parse with: times and binary values, which JSON does not have, are parsed as text.
 
     FLOAT is parsed as DOUBLE, because the cast refuses numbers beyond its range, and Arrow's parser does not.
     """
-    if pa.types.is_temporal(of) or pa.types.is_binary(of):
+    if pa.types.is_temporal(column_type) or pa.types.is_binary(column_type):
         return pa.string()
-    if pa.types.is_float32(of):
+    if pa.types.is_float32(column_type):
         return pa.float64()
-    if pa.types.is_list(of):
-        return pa.list_(_json_type(of.value_type))
-    if pa.types.is_struct(of):
-        return pa.struct([pa.field(target.name, _json_type(target.type)) for target in of])
-    return of
+    if pa.types.is_list(column_type):
+        return pa.list_(_json_type(column_type.value_type))
+    if pa.types.is_struct(column_type):
+        return pa.struct([pa.field(target.name, _json_type(target.type)) for target in column_type])
+    return column_type
 
 
 @dataclass

@@ -145,7 +145,7 @@ class TransactionBatch:
             work.heartbeats.track(txn_id)
             txn = Transaction(work.store, work.heartbeats, context.settings, work.clock, txn_id)
             txn.alive_at = asked_at
-            txn.adopt_start(Begun(txn_id, allocated={target.table.name: write_id}))
+            txn.record_begun(Begun(txn_id, allocated={target.table.name: write_id}))
             transactions.append(txn)
         return cls(context, target, transactions, write_ids, overwrite=overwrite)
 

@@ -60,7 +60,7 @@ class Scan(Displayed):
     """A prepared read; `to_df` takes the snapshot.
 
     ``hint``: a condition that the caller applies to the frame itself, used here only to read less. It refers to the
-    table as ``hint_alias``, and means what it means in ``hint_session`` (default: the connection's). ``counted``: the caller counts the rows and needs no values.
+    table as ``hint_alias``, and means what it means in ``hint_session`` (default: the connection's). ``count_only``: the caller counts the rows and needs no values.
     ``subqueries``: conditions on the frame may have correlated subqueries (`spark.read.acid_rows`).
     """
 
@@ -74,7 +74,7 @@ class Scan(Displayed):
     hint: str | None = None
     hint_alias: str | None = None
     hint_session: SparkEnvironment | None = None
-    counted: bool = False
+    count_only: bool = False
     subqueries: bool = False
 
     def to_df(self, shared: Transaction | None = None) -> DataFrame:
@@ -92,7 +92,7 @@ class Scan(Displayed):
                 snapshot = list_snapshot(
                     context, table, txn, where=where, alias=alias, session=session, as_of=self.as_of
                 )
-                frame = snapshot.scan(counted=self.counted, subqueries=self.subqueries)
+                frame = snapshot.scan(count_only=self.count_only, subqueries=self.subqueries)
                 extend_lease(context, reader, frame)
                 rows = filter_rows(context.env, frame, self.where, self.name.name)
                 return selected(rows, self._columns(table))
@@ -176,7 +176,7 @@ class AcidTable(Displayed):
             return replace(self, snapshot_at=Instant(epoch_millis(self.context.env, timestamp)))
         if isinstance(write_id, bool) or not isinstance(write_id, int):
             raise ConfigError(
-                f"as_of: {write_id!r} is not a write id, a whole number; times go by timestamp="
+                f"as_of: {write_id!r} is not a write id (a whole number); give a time as timestamp="
             )
         return replace(self, snapshot_at=WriteId(write_id))
 

@@ -43,15 +43,15 @@ def check_table(context: Context, inventory: TableInventory, txn: Transaction) -
     ``txn``: an open transaction, because of which the cleaner keeps the files.
     """
     checks = check_files(context, inventory)
-    data = _Data(context, inventory, checks, txn)
+    row_checks = _RowChecks(context, inventory, checks, txn)
     if inventory.table.kind is TableKind.FULL_ACID:
-        data.check_events()
-    data.check_rows()
+        row_checks.check_events()
+    row_checks.check_rows()
     return sorted_findings(checks.findings)
 
 
 @dataclass(frozen=True)
-class _Data:
+class _RowChecks:
     """The part of a check that reads rows."""
 
     context: Context

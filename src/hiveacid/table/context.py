@@ -171,7 +171,7 @@ def require_table(catalog: Catalog, name: TableName) -> TableDefinition:
         moving = property_definitions.MIGRATION.of(table)
         if moving is not None:
             raise errors.CatalogError(
-                f"table {name} is on its way {moving}: run the same hiveacid migrate again, which brings it to its end"
+                f"table {name} is being moved {moving}: run the same hiveacid migrate again to complete the move"
             )
         return table
     if catalog.get_database(name.database) is None:

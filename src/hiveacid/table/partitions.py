@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from hiveacid.core.model import Partition, TableDefinition
 from hiveacid.core.schema.partitions import (
     format_partition,
-    is_skipped,
+    is_time_skipped,
     partition_directories,
     require_valid_values,
 )
@@ -50,7 +50,7 @@ def require_changeable(context: Context, table: TableDefinition, scanned: Iterab
     for partition in partitions if numbers else ():
         for number in numbers:
             value = partition.values[number]
-            if value is not None and is_skipped(value, zone):
+            if value is not None and is_time_skipped(value, zone):
                 raise UnsupportedFeatureError(
                     f"{table.name} has a partition at {value}, a time that the time zone {zone} skips: SET TIME ZONE 'UTC' for "
                     "UPDATE, DELETE and MERGE, or add a condition that leaves it out"

@@ -29,7 +29,7 @@ class Holder(Protocol):
         """Tell whether the plan can still run."""
 
 
-class _Pin:
+class _PlanInTheMaking:
     """Holder of a snapshot while a plan is made from it."""
 
     def __init__(self) -> None:
@@ -75,7 +75,7 @@ class ReadLeases:
     @contextmanager
     def acquire(self, settings: Settings) -> Iterator[Transaction]:
         """Provide a read transaction with the current snapshot; call `hold` within the block to keep it open."""
-        pin = _Pin()
+        pin = _PlanInTheMaking()
         try:
             yield self._take(settings, pin)
         finally:
@@ -99,7 +99,7 @@ class ReadLeases:
             self._process, self._held = os.getpid(), []
             self._lock, self._ending = threading.Lock(), threading.Lock()
 
-    def _take(self, settings: Settings, pin: _Pin) -> Transaction:
+    def _take(self, settings: Settings, pin: _PlanInTheMaking) -> Transaction:
         self._begin_anew_in_child()
         with self._lock:
             newest = self._newest

@@ -214,7 +214,7 @@ class Transaction(Displayed):
             self.valid_write_ids(table)
         return self._valid_write_ids[table]
 
-    def adopt_start(self, begun: Begun, locks: Sequence[LockComponent] = ()) -> None:
+    def record_begun(self, begun: Begun, locks: Sequence[LockComponent] = ()) -> None:
         """Adopt the locks, snapshot and write ids that the store granted when the transaction began."""
         self._held.extend(locks)
         self._snapshot = begun.snapshot
@@ -407,9 +407,9 @@ class Transactions:
             if start is None:
                 return txn
             if begun.snapshot is not None:
-                txn.adopt_start(begun, start.locks)
+                txn.record_begun(begun, start.locks)
             elif begun.lock is not None:
-                txn.adopt_start(Begun(begun.txn_id, begun.lock))
+                txn.record_begun(Begun(begun.txn_id, begun.lock))
                 txn.wait_for(begun.lock, start.locks)
                 if begun.before:
                     txn = self._replace_after_wait(txn, begun, start, kind)
@@ -440,7 +440,7 @@ class Transactions:
         except BaseException as error:
             newer.abort(str(error)[:200])
             raise
-        newer.adopt_start(Begun(txn_id, answer), start.locks)
+        newer.record_begun(Begun(txn_id, answer), start.locks)
         return newer
 
     @contextmanager

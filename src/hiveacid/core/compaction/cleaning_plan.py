@@ -11,7 +11,14 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from hiveacid.core.format.names import NO_VISIBILITY, BaseName, DeltaName, ends_below, parse_directory
+from hiveacid.core.format.names import (
+    NO_VISIBILITY,
+    BaseName,
+    DeltaName,
+    ends_below,
+    has_hidden_prefix,
+    parse_directory,
+)
 from hiveacid.core.format.write_id_lists import ValidTxnList, ValidWriteIdList
 from hiveacid.core.model import TableKind, TxnId, WriteId
 from hiveacid.core.snapshot.directory_listing import FileEntry, split_by_owner
@@ -196,7 +203,7 @@ def _abort_records_removable_up_to(
     """
     lowest = top
     for path in {entry.path.partition("/")[0] for entry in entries} - deleted:
-        name = None if path.startswith(("_", ".")) else parse_directory(path)
+        name = None if has_hidden_prefix(path) else parse_directory(path)
         if not isinstance(name, DeltaName) or name.visibility_txn_id:
             continue  # the results of compactions with _v hold no such rows, nor do the bases that are left
         first = write_ids.first_exception(name.min_write_id, name.max_write_id)

@@ -110,7 +110,7 @@ def measure_location(state: AcidState) -> LocationSizes:
     )
 
 
-def reason_not_to_initiate(
+def decide_not_to_initiate(
     candidate: CompactionCandidate, thresholds: Thresholds, now: int
 ) -> Decision | None:
     """Return why a location must not be compacted automatically now, None if it may be.

@@ -204,7 +204,12 @@ def staged_column(index: int) -> str:
 
 def is_hidden(name: str) -> bool:
     """Tell whether Hive ignores a file or directory of this name; it reads the two ACID side files."""
-    return name.startswith(("_", ".")) and name not in (METADATA_FILE, ACID_VERSION_FILE)
+    return has_hidden_prefix(name) and name not in (METADATA_FILE, ACID_VERSION_FILE)
+
+
+def has_hidden_prefix(name: str) -> bool:
+    """Tell whether a name begins as those do that Hadoop's listings of files leave out, the side files among them."""
+    return name.startswith(("_", "."))
 
 
 def _visibility(txn_id: TxnId, level: LayoutLevel) -> str:

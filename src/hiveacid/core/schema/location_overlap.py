@@ -36,7 +36,7 @@ def _normalized(location: str) -> str:
 
 @dataclass(frozen=True)
 class Place:
-    """A directory that belongs to somebody.
+    """A directory of a table, partition, database, warehouse or store.
 
     ``owner``: as in a message. ``table``: of the table or partition. ``holds_others``: tables may lie in it, as in a
     database's directory.

@@ -272,7 +272,7 @@ def _moment(value: str, kind: str, _: str) -> str | None:
     return text
 
 
-def is_skipped(value: str, zone: str) -> bool:
+def is_time_skipped(value: str, zone: str) -> bool:
     """Tell whether a time zone skips a wall-clock time, as at the start of summer time."""
     try:
         known, time = ZoneInfo(zone), datetime.fromisoformat(value)

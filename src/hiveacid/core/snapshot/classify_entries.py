@@ -314,7 +314,7 @@ class _Classifier:
         name = path.rpartition("/")[2]
         if name in (layout.ACID_VERSION_FILE, layout.METADATA_FILE) and "/" in path:
             return ItemState.SIDE_FILE, "of Hive's layout"
-        if any(part.startswith(("_", ".")) for part in path.split("/")):
+        if any(layout.has_hidden_prefix(part) for part in path.split("/")):
             return ItemState.HIDDEN, "hidden: no reader looks at it"
         bucket = layout.parse_bucket_file(name.removesuffix(layout.FLUSH_LENGTH_SUFFIX))
         if name.endswith(layout.FLUSH_LENGTH_SUFFIX) and bucket is not None:

@@ -130,7 +130,7 @@ def read_listing(entries: Iterable[FileEntry]) -> Listing:
     original_paths: list[str] = []
     foreign: list[str] = []
     for entry in root_files:
-        if entry.is_special or entry.path.startswith(("_", ".")):
+        if entry.is_special or names.has_hidden_prefix(entry.path):
             foreign.append(entry.path)
             continue
         original_paths.append(entry.path)
@@ -339,13 +339,13 @@ def _is_own(entry: FileEntry, kind: TableKind, columns: Sequence[str]) -> bool:
     if kind is not TableKind.PLAIN and is_layout(rest[0]) and (entry.is_dir or len(rest) > 1):
         return True
     *directories, name = rest
-    if entry.is_special or any(_is_hidden(directory) for directory in directories):
+    if entry.is_special or any(names.has_hidden_prefix(directory) for directory in directories):
         return False
     match = _CHECKSUM.fullmatch(name) or _SCRATCH.fullmatch(name)
     name = match[1] if match else name  # the file to which a scratch or checksum file belongs
     if kind is TableKind.FULL_ACID:
         return not entry.is_dir and (name == _SUCCESS or parse_original_file(name) is not None)
-    return name == _SUCCESS or not _is_hidden(name)
+    return name == _SUCCESS or not names.has_hidden_prefix(name)
 
 
 def _partition_depth(parts: Sequence[str], columns: Sequence[str]) -> int:
@@ -357,10 +357,6 @@ def _partition_depth(parts: Sequence[str], columns: Sequence[str]) -> int:
             break
         depth += 1
     return depth
-
-
-def _is_hidden(name: str) -> bool:
-    return name.startswith(("_", "."))
 
 
 def _topmost(path: str, protected: set[str]) -> str | None:

@@ -57,7 +57,7 @@ class Relation:
 
     ``parts``: lower case, without quotes. ``start``, ``end`` (excluded): offsets of the name in code points.
     ``name``: the last part as written. ``node``: the name, with AS OF, in the plan. ``alias``: the node of an alias directly above
-    it. ``condition``: the WHERE that all its rows go through first, unless it may refer to other tables. ``counted``: all
+    it. ``condition``: the WHERE that all its rows go through first, unless it may refer to other tables. ``count_only``: all
     of the query is a count of its rows. ``derived``: the node of the derived table around it.
     """
 
@@ -69,7 +69,7 @@ class Relation:
     node: JavaObject = field(default=None, compare=False)
     alias: JavaObject = field(default=None, compare=False)
     condition: JavaObject = field(default=None, compare=False)
-    counted: bool = field(default=False, compare=False)
+    count_only: bool = field(default=False, compare=False)
     derived: JavaObject = field(default=None, compare=False)
 
     def text_around(self, text: str) -> str:
@@ -317,7 +317,7 @@ class _QueryWalk(_Walk):
         if above is not None and above.kind == "Filter" and not visit.nested:
             condition = above.node.condition()
         is_whole = above is not None and above.parent is None and not visit.nested
-        counted = is_whole and _is_count(above)
+        count_only = is_whole and _is_count(above)
         below = visit
         while above is not None and (above.kind != "SubqueryAlias" or below.kind == "Join"):
             below, above = above, above.parent
@@ -325,7 +325,7 @@ class _QueryWalk(_Walk):
         parts = tuple(name.lower() for name in names)
         self.found.append(
             Relation(
-                parts, start, end, names[-1], travel, node, alias, condition, counted, above and above.node
+                parts, start, end, names[-1], travel, node, alias, condition, count_only, above and above.node
             )
         )
 

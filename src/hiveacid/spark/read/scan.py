@@ -71,12 +71,12 @@ def scan(
     bounds: DeleteBounds | None,
     *,
     current: bool = False,
-    counted: bool = False,
+    count_only: bool = False,
 ) -> DataFrame:
     """Return user columns, partition columns, ``ROW__ID`` and ``INPUT__FILE__NAME`` of the live rows.
 
     ``bounds``: of the delete events, None if there are none. ``current`` adds the current write id of each row, which compaction keeps. Columns keep the table's order, and
-    Spark prunes unused ones. ``counted``: only the number of rows is right, and selecting a value fails; the scan then
+    Spark prunes unused ones. ``count_only``: only the number of rows is right, and selecting a value fails; the scan then
     takes the number of rows from the footers of all files that no delete event can match.
     """
     if source.table.kind is not TableKind.FULL_ACID:
@@ -86,7 +86,7 @@ def scan(
     )
     free_files: Collection[str] = ()
     if bounds is not None and not current:  # a compaction must not split the rows that one task is to read
-        min_rows = 0 if counted else SEPARATE_SCAN_ROWS
+        min_rows = 0 if count_only else SEPARATE_SCAN_ROWS
         free_files = source.memo.get(
             ("free", min_rows),
             lambda: _files_without_deletes(source, with_deletes, bounds, min_rows=min_rows),
@@ -98,14 +98,14 @@ def scan(
         return files if location.root in roots else [file for file in files if file.path in free_files]
 
     frames = None
-    if counted:
+    if count_only:
         deleted = _count_deleted_rows(source, with_deletes, free_files)
         files_of = plain_files if deleted is None else source.data_files
         frames = _count_from_footers(source, [*without_deletes, *with_deletes], files_of, deleted or 0)
         with_deletes = with_deletes if deleted is None or frames is None else []
     if frames is None:
         plain_rows = acid_rows(
-            source, [*without_deletes, *with_deletes], plain_files, None, ("plain", current, counted)
+            source, [*without_deletes, *with_deletes], plain_files, None, ("plain", current, count_only)
         )
         frames = [frame for frame, _ in plain_rows]
     frames += [frame for frame, _ in original_rows(source, without_deletes, source.original_files, None)]

@@ -267,7 +267,7 @@ class SparkEnvironment:
         """
         if str(self.spark.conf.get(_QUOTED_PATTERNS)).lower() == "true":
             raise UnsupportedFeatureError(
-                f"{_QUOTED_PATTERNS}=true makes patterns of the names that hiveacid gives to Spark in back-quotes: SET {_QUOTED_PATTERNS}"
+                f"{_QUOTED_PATTERNS}=true turns the back-quoted names that hiveacid passes to Spark into patterns: SET {_QUOTED_PATTERNS}"
                 "=false (a query may name its columns one by one)"
             )
 

@@ -29,7 +29,7 @@ _ASKED_FOR = ("spark.sql.caseSensitive", "spark.sql.ansi.enabled", "spark.sql.co
 _REFUSED = "neither true nor false: the statement was cancelled"
 _RELATION = "HadoopFsRelation"
 _MAX_ROUNDS = 4
-_PAUSE = 0.1  # seconds between later rounds
+_LATER_PAUSE = 0.1  # seconds between later rounds
 _ROUNDS_WITHOUT_PAUSE = 2  # the first rounds, which usually release a plan that has run
 
 
@@ -220,6 +220,6 @@ def release_unused_plans(env: SparkEnvironment, sweep: Callable[[], int], *, pat
         if turn and not patient and progress(env).stages:
             return
         if turn >= _ROUNDS_WITHOUT_PAUSE:
-            time.sleep(_PAUSE)
+            time.sleep(_LATER_PAUSE)
         collect_garbage(env)
     sweep()

@@ -19,6 +19,7 @@ from itertools import chain, pairwise
 from typing import TypeVar
 
 from hiveacid.core.compaction.plan import bucket_of
+from hiveacid.core.format.names import has_hidden_prefix
 from hiveacid.core.model import partition_value
 from hiveacid.core.schema.partitions import unescape
 from hiveacid.core.snapshot.directory_listing import FileEntry
@@ -133,9 +134,7 @@ def list_staged_files(
 def _is_data(entry: FileEntry) -> bool:
     """Tell whether a task's output was committed; a speculative task may leave ``_temporary/…/part-…`` after the job's end."""
     *folders, name = entry.path.split("/")
-    hidden = name.startswith(("_", ".")) or any(
-        part.startswith(("_", ".")) for part in folders if "=" not in part
-    )
+    hidden = has_hidden_prefix(name) or any(has_hidden_prefix(part) for part in folders if "=" not in part)
     return not entry.is_dir and not hidden
 
 

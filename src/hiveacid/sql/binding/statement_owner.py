@@ -217,7 +217,7 @@ def refuse_transactional(env: SparkEnvironment, name: TableName) -> None:
         return
     if table.transactional:
         raise UnsupportedFeatureError(
-            f"{name} is transactional, and in Spark's own catalog, where Spark would read it wrong and spoil it: open its "
+            f"{name} is transactional, and in Spark's own catalog, where Spark would misread it and write files that no engine reads: open its "
             'metastore by store="thrift://host:9083" (docs/metastore.md), or take it over by spark.acid.adopt'
         )
     if table.text is not None:

@@ -128,11 +128,11 @@ class Binder:
             if is_change_call(call)
         ]
         for relation in reads.relations:
-            ours = self._ours(piece, relation)
+            ours = self._hiveacid_source(piece, relation)
             if ours is None:
                 continue
             if isinstance(ours, ViewDefinition):
-                source = self._view(piece, relation, ours)
+                source = self._bind_view(piece, relation, ours)
             elif ours.metadata is not None:
                 source = self._metadata_table(piece, relation, ours)
             else:
@@ -143,7 +143,7 @@ class Binder:
                     _mentions_virtual_columns(text, relation),
                     resolve_as_of(self.context, piece, relation),
                     self._predicate(relation) if named_once and relation.travel is None else None,
-                    relation.counted and relation.travel is None,
+                    relation.count_only and relation.travel is None,
                     self.subqueries,
                 )
             tables.append((relation, self._bound_table(source, relation.name)))
@@ -178,7 +178,7 @@ class Binder:
             )
         return source
 
-    def _view(self, piece: Slice, relation: Relation, view: ViewDefinition) -> TableSource:
+    def _bind_view(self, piece: Slice, relation: Relation, view: ViewDefinition) -> TableSource:
         """Read a catalog view at this statement's snapshot; return the source under which its rows are kept."""
         line, column = piece.position(relation.start)
         if relation.travel is not None:
@@ -195,7 +195,7 @@ class Binder:
                 self.rows[source] = with_view_columns(view, self.run_view(view))
         return source
 
-    def _ours(self, piece: Slice, relation: Relation) -> TableSource | ViewDefinition | None:
+    def _hiveacid_source(self, piece: Slice, relation: Relation) -> TableSource | ViewDefinition | None:
         """Return the table or view of the hiveacid catalog that a name refers to, None if it is Spark's."""
         parts, ref = relation.parts, table_ref(relation.parts)
         name = find_hiveacid_table(self.context, ref)
@@ -289,7 +289,7 @@ class Binder:
             self.joined,
             columns=(*columns, *more),
             as_of=source.as_of,
-            counted=source.counted,
+            count_only=source.count_only,
             subqueries=source.subqueries,
         )
         if source.predicate is not None:

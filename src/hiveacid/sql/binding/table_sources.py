@@ -52,7 +52,7 @@ class TableSource:
     """Table, or metadata table of a table, whose rows stand for a name in a query.
 
     ``metadata``: one of `METADATA_TABLES`; None: the table itself. ``virtual_columns``: include these columns. ``as_of``: the point of time travel. ``predicate``: the query needs only
-    rows that fulfil it. ``counted``: the query needs only the number of rows. ``subqueries`` as in `Scan`.
+    rows that fulfil it. ``count_only``: the query needs only the number of rows. ``subqueries`` as in `Scan`.
     """
 
     table: TableName
@@ -60,7 +60,7 @@ class TableSource:
     virtual_columns: bool = False
     as_of: PointInTime | None = None
     predicate: Predicate | None = None
-    counted: bool = False
+    count_only: bool = False
     subqueries: bool = False
 
 

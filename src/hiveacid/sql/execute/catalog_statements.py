@@ -392,7 +392,7 @@ def _write_new(execution: ExecutionContext, table: TableDefinition, frame: DataF
         txn.pending.add_written([], tables=[created])
         try:
             context.fs.make_directory(created.location)
-            options = InsertOptions(named="CREATE TABLE AS SELECT")
+            options = InsertOptions(history_verb="CREATE TABLE AS SELECT")
             frame = frame.select(
                 *[quote_name(c.name) for c in (*created.columns, *created.partition_columns)]
             )

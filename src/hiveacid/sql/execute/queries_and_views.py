@@ -147,7 +147,7 @@ def create_view(execution: ExecutionContext, statement: definitions.CreateView) 
         ddl.require_free_view_name(context, name, replaces=statement.replace)
         if not exists:
             _require_free_in_spark(context, name)
-    view = _view(execution, name, ref, statement.query, statement.columns)
+    view = _view_definition(execution, name, ref, statement.query, statement.columns)
     definition = replace(view, comment=statement.comment, properties=statement.properties)
     ddl.create_view(context, definition, replaces=statement.replace)
 
@@ -156,7 +156,7 @@ def alter_view(execution: ExecutionContext, statement: definitions.AlterView) ->
     """ALTER VIEW AS: replaces the query; comment, properties and owner stay."""
     context = execution.context
     name = _find(execution, statement.view)
-    definition = _view(execution, name, statement.view, statement.query)
+    definition = _view_definition(execution, name, statement.view, statement.query)
     ddl.alter_view(context, name, partial(_with_query_of, definition))
 
 
@@ -216,7 +216,7 @@ def _find(execution: ExecutionContext, ref: TableRef) -> TableName:
     return name
 
 
-def _view(
+def _view_definition(
     execution: ExecutionContext,
     name: TableName,
     ref: TableRef,

@@ -113,10 +113,12 @@ def alter(cursor: Cursor) -> Statement:
         "ADD": _add,
         "DROP": _drop_partitions,
         "RENAME": _rename,
-        "REPLACE": lambda inner, of: unsupported(inner, f"ALTER TABLE REPLACE COLUMNS {_NEW_TABLE}", of),
-        "CHANGE": lambda inner, of: unsupported(inner, f"ALTER TABLE CHANGE COLUMN {_NEW_TABLE}", of),
+        "REPLACE": lambda inner, table: unsupported(
+            inner, f"ALTER TABLE REPLACE COLUMNS {_NEW_TABLE}", table
+        ),
+        "CHANGE": lambda inner, table: unsupported(inner, f"ALTER TABLE CHANGE COLUMN {_NEW_TABLE}", table),
         "SET": _set,
-        "UNSET": lambda inner, of: definitions.UnsetTableProperties(of, *_unset_keys(inner)),
+        "UNSET": lambda inner, table: definitions.UnsetTableProperties(table, *_unset_keys(inner)),
     }
     action = actions.get(cursor.next.keyword)
     if action is None:

@@ -147,7 +147,7 @@ def add_hiveacid_tables(
     return theirs.union(ours).orderBy(*theirs.columns[:2])
 
 
-_SHOWN = 3
+_MAX_FILES_SHOWN = 3
 
 
 def create_mirror(env: SparkEnvironment, text: str) -> DataFrame:
@@ -208,5 +208,5 @@ def require_nothing_foreign(context: Context, name: str) -> None:
     if foreign:
         raise CatalogError(
             f"DROP DATABASE {name} would delete everything in {location}, where Spark's own catalog has it, and files of others "
-            f"are there ({', '.join(foreign[:_SHOWN])}): move them away, or drop the tables one by one and keep the database"
+            f"are there ({', '.join(foreign[:_MAX_FILES_SHOWN])}): move them away, or drop the tables one by one and keep the database"
         )

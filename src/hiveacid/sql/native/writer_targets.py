@@ -166,7 +166,7 @@ class Target:
             _types(table.columns),
             _types(table.partition_columns),
         ):
-            options = InsertOptions(by_name=True, overwrite=True, whole=True, named=method)
+            options = InsertOptions(by_name=True, overwrite=True, whole=True, history_verb=method)
             return self.insert(method, frame, options)
         if not self.connection.context.store.maintained_by_hiveacid():
             raise errors.UnsupportedFeatureError(

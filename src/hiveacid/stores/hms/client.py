@@ -40,7 +40,7 @@ ROUNDS = 3
 Each further server adds a round, because a server that hangs takes the time of the others. If this client has open
 transactions, it goes on beyond these rounds until the last of them is about to expire.
 """
-_PAUSE, _DOUBLINGS = 0.5, 2  # seconds, doubled at each round; at most so many times
+_FIRST_PAUSE, _DOUBLINGS = 0.5, 2  # seconds, doubled at each round; at most so many times
 _MAX_IDLE = 4
 # A healthy server answers these at once.
 _FAST_METHODS = frozenset({"getVersion", "get_config_value", "heartbeat_txn_range"})
@@ -94,7 +94,7 @@ class MetastoreClient:
         metastore does not know.
         """
         retryable = METHODS[method].retryable
-        trouble: Exception | None = None
+        last_error: Exception | None = None
         rounds = ROUNDS + len(self._address.servers) - 1
         for turn in count():
             remaining = self.retry_deadlines.remaining() if turn >= rounds else 0.0
@@ -106,22 +106,22 @@ class MetastoreClient:
                     "to expire", self, remaining,
                 )  # fmt: skip
             if turn:
-                self._clock.sleep(_PAUSE * 2 ** min(turn - 1, _DOUBLINGS) * random.uniform(0.5, 1.0))  # noqa: S311 - a pause
+                self._clock.sleep(_FIRST_PAUSE * 2 ** min(turn - 1, _DOUBLINGS) * random.uniform(0.5, 1.0))  # noqa: S311 - a pause
             try:
                 return self._try_call(method, values)
             except Unreachable as error:
-                trouble = error
+                last_error = error
             except LostAnswer as error:
                 if not retryable:
                     raise errors.CommitStateUnknownError(
                         f"the metastore {self} did not answer to {method} ({error}); it may have carried it "
                         "out: look before you try again"
                     ) from error
-                trouble = error
-            logger.debug("%s of the metastore %s is tried again: %s", method, self, trouble)
+                last_error = error
+            logger.debug("%s of the metastore %s is tried again: %s", method, self, last_error)
         raise errors.StoreUnavailableError(
-            f"the metastore {self} does not answer to {method}: {trouble}"
-        ) from trouble
+            f"the metastore {self} does not answer to {method}: {last_error}"
+        ) from last_error
 
     def _try_call(self, method: str, values: tuple[Any, ...]) -> Any:
         connection = self._borrow_connection()

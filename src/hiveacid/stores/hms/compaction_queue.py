@@ -307,7 +307,7 @@ class MetastoreCompactionQueue:
             or job.state != CompactionState.WORKING
             or (worker is not None and job.worker != _OURS + worker)
         ):
-            now = "is gone" if job is None else f"is {job.state!r} and {job.worker or 'nobody'}'s"
+            now = "is gone" if job is None else f"is {job.state!r} and {job.worker or 'no worker'}'s"
             raise TransactionStateError(f"compaction {compaction_id} {now}: it was taken from {worker}")
         return job
 

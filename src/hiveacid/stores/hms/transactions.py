@@ -67,11 +67,11 @@ class MetastoreTransactions:
     def open_txns(self, client: Client, count: int = 1, kind: TxnKind = TxnKind.DEFAULT) -> tuple[TxnId, ...]:
         """Open transactions. Their kind is sent to Hive 4 only, because Hive 3 has no field for it."""
         refusals.client(client)
-        who = client if self.capabilities.txn_types else without_quotes(client)
-        self._txn_client = who
+        sender = client if self.capabilities.txn_types else without_quotes(client)
+        self._txn_client = sender
         refusals.open_count(count, self._limits)
         request = protocol.OpenTxnRequest(
-            num_txns=count, user=who.user, hostname=who.host, agentInfo=who.agent
+            num_txns=count, user=sender.user, hostname=sender.host, agentInfo=sender.agent
         )
         if self.capabilities.txn_types:
             request.txn_type = _TYPES.get(kind)
@@ -214,12 +214,14 @@ def _state(txns: ValidTxnList, txn_id: TxnId) -> str:
 
 def _with_later_ids(earlier: ValidWriteIdList, later: ValidWriteIdList) -> ValidWriteIdList:
     listed_ids = {*earlier.open, *earlier.aborted}
-    young = [
+    later_ids = [
         write_id
         for write_id in (*later.open, *later.aborted)
         if write_id <= earlier.high_watermark and write_id not in listed_ids
     ]
-    return ValidWriteIdList(earlier.table, earlier.high_watermark, (*earlier.open, *young), earlier.aborted)
+    return ValidWriteIdList(
+        earlier.table, earlier.high_watermark, (*earlier.open, *later_ids), earlier.aborted
+    )
 
 
 def _fetch_write_id_lists(
@@ -380,7 +382,7 @@ def _joined(ids: Iterable[int]) -> str:
 MOST_SINGLY = 20_000
 """Most write ids, from the lowest aborted one on, that can be allocated one by one."""
 _BATCH = 500
-_TURNS, _PAUSE = 40, 0.25  # ten seconds until skipped ids count as ended
+_SKIP_ATTEMPTS, _SKIP_PAUSE = 40, 0.25  # ten seconds until skipped ids count as ended
 
 
 class SeededStore(WarehouseStore, Protocol):
@@ -467,7 +469,7 @@ def _spend(store: SeededStore, client: Client, table: TableName, ids: range, los
     allocated = store.allocate_write_ids(txn_ids, table)
     if list(allocated) != list(ids):
         store.abort_txns(txn_ids, "write ids came from somewhere else")
-        raise StoreError(f"write ids of {table} were taken by somebody else while they were seeded")
+        raise StoreError(f"write ids of {table} were allocated by another client while they were seeded")
     for txn_id, write_id in zip(txn_ids, allocated, strict=True):
         if write_id not in lost:
             store.commit_txn(txn_id)
@@ -495,7 +497,7 @@ def seed_txns(store: SeededStore, client: Client, high_watermark: TxnId) -> None
     store.client.call("seed_txn_id", protocol.SeedTxnIdRequest(seedTxnId=high_watermark))
     (first,) = store.open_txns(client)
     commit_txn(store.client, first, wrote=False)
-    for _ in range(_TURNS):
+    for _ in range(_SKIP_ATTEMPTS):
         if not any(txn_id <= high_watermark for txn_id in store.valid_txns().open):
             return
-        store.clock.sleep(_PAUSE)
+        store.clock.sleep(_SKIP_PAUSE)

@@ -63,7 +63,7 @@ class TimedSocket:
         """Return at most ``size`` bytes, at least one."""
         data = self.recv(size)
         if not data:
-            raise EOFError("the metastore hung up")
+            raise EOFError("the metastore closed the connection")
         return data
 
     def write(self, data: bytes) -> None:
@@ -213,7 +213,7 @@ class SaslTransport:
             if self.layer != _PLAIN:
                 data = self._context.wrap(data, self.layer == _PRIVACY).message
         except self._refused as error:
-            raise NotSentError(f"Kerberos took no more: {error}") from error
+            raise NotSentError(f"Kerberos could not encrypt the message: {error}") from error
         self._socket.sendall(_LENGTH.pack(len(data)) + data)
 
     def close(self) -> None:
@@ -267,7 +267,9 @@ class SaslTransport:
         while len(parts) < size:
             part = self._socket.recv(min(size - len(parts), 1 << 20))
             if not part:
-                raise EOFError("the metastore hung up: it may want another kind of authentication")
+                raise EOFError(
+                    "the metastore closed the connection: it may require another kind of authentication"
+                )
             parts += part
         return bytes(parts)
 

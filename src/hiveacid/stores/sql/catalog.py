@@ -523,7 +523,9 @@ def apply_changes(
         refusals.require_same_table(old_row, definition)
         _replace(database, connection, old_row, definition)
     for name in dict.fromkeys(name for name, _ in changes.dropped):
-        _drop_partitions(connection, name, [partition for of, partition in changes.dropped if of == name])
+        _drop_partitions(
+            connection, name, [partition for table, partition in changes.dropped if table == name]
+        )
     for name, new_partitions in _by_table(changes).items():
         text = connection.scalar(_TABLE, table_parameters(name))
         if text is not None:

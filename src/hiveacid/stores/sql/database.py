@@ -361,7 +361,7 @@ class Database:
 
         begun, warned = self._clock.now(), False
         for attempt in count(1):
-            trouble = ErrorKind.LOST
+            error_kind = ErrorKind.LOST
             try:
                 with self._borrowed_connection() as connection:
                     self.dialect.limit_waits(connection, _SLOW if slow else self.dialect.silence)
@@ -370,27 +370,27 @@ class Database:
                 in_doubt = True
                 error: BaseException = failed.__cause__ or failed
             except DBAPIError as failed:
-                trouble = self.dialect.classify_error(failed)
-                if trouble is ErrorKind.DENIED:
+                error_kind = self.dialect.classify_error(failed)
+                if error_kind is ErrorKind.DENIED:
                     raise refusal(StorePermissionError, failed, _DENIED) from None
-                if trouble is ErrorKind.OTHER:
+                if error_kind is ErrorKind.OTHER:
                     raise refusal(StoreError, failed) from None
-                if trouble is ErrorKind.UNAVAILABLE:
+                if error_kind is ErrorKind.UNAVAILABLE:
                     raise refusal(StoreUnavailableError, failed) from None
                 error = failed
             except SQLAlchemyError as failed:
                 raise refusal(StoreUnavailableError, failed) from None
-            lost = trouble in (ErrorKind.LOST, ErrorKind.READ_ONLY)
+            lost = error_kind in (ErrorKind.LOST, ErrorKind.READ_ONLY)
             self._generation += lost
             late = self._clock.now() - begun >= 1000 * _PATIENCE
-            remaining = 0.0 if trouble is ErrorKind.BUSY else self.retry_deadlines.remaining()
+            remaining = 0.0 if error_kind is ErrorKind.BUSY else self.retry_deadlines.remaining()
             if (attempt >= self.tries or (lost and late)) and not remaining:
                 break
             if (attempt >= self.tries or late) and not warned:
                 warned = True
                 logger.warning(
                     "the transaction store %s %s; trying %s",
-                    self, _TROUBLES.get(trouble, "is locked by another client"),
+                    self, _TROUBLES.get(error_kind, "is locked by another client"),
                     f"for another {remaining:.0f} s, until the open transactions are about to expire" if remaining else "again",
                 )  # fmt: skip
             logger.debug("the transaction store is tried again: %s", self._address.masked(str(error)))

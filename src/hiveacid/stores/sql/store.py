@@ -284,7 +284,7 @@ def _rebase(connection: Connection, table: Table, old_root: str) -> None:
             connection.execute(update(table).where(*key).values(changed))
 
 
-# Words in braces are the dialect's (``Dialect.words``).
+# Words in braces are the dialect's (``Dialect.ddl_terms``).
 _SCHEMA = (
     """CREATE TABLE hiveacid_counters (
         name {key} NOT NULL PRIMARY KEY, value BIGINT NOT NULL){options}""",
@@ -419,7 +419,7 @@ def _apply(database: Database, connection: Connection, steps: tuple[tuple[str, .
         for number, step in enumerate(_missing(version, steps), version + 1):
             for statement in step:
                 try:
-                    connection.execute(text(statement.format(**dialect.words)))
+                    connection.execute(text(statement.format(**dialect.ddl_terms)))
                 except DBAPIError as error:
                     if not dialect.is_already_applied(error):
                         raise

@@ -252,7 +252,7 @@ class _Parser:
                 )
             except ValueError:
                 self.fail("hexadecimal digits were expected", after)
-        value = _parsed(word.lower(), text)
+        value = _parse_literal(word.lower(), text)
         if value is None:
             self.fail(
                 f"this is not a {word.lower()} of the form 2026-01-31{'' if word == 'DATE' else ' 12:00:00'}",
@@ -333,7 +333,9 @@ class _Parser:
             return value if left.kind != "char" else self._padded(left, literal)
         if kinds <= {"date", "timestamp"} or kinds in ({"boolean"}, {"binary"}):
             return value
-        parsed = _parsed(left.kind, value) if left.column is not None and literal.kind == "string" else None
+        parsed = (
+            _parse_literal(left.kind, value) if left.column is not None and literal.kind == "string" else None
+        )
         if parsed is None:
             self.fail(
                 f"{left} and {literal} cannot be compared: write the literal in the column's type", token
@@ -363,7 +365,7 @@ def _moment(value: Any) -> Any:
     return datetime.combine(value, time()) if is_day else value
 
 
-def _parsed(kind: str, text: str) -> Any:
+def _parse_literal(kind: str, text: str) -> Any:
     """Return a text in quotes as a value of a kind; None if it could mean several values or none. A day is its midnight."""
     if kind in INTEGER_TYPES:
         return int(text) if _WHOLE_NUMBER.fullmatch(text) else None

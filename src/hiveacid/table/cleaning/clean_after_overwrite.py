@@ -33,7 +33,7 @@ from hiveacid.table.partitions import partition_name, partitions_of
 from hiveacid.transactions.transaction import Transaction
 
 _OVERLAP = 60_000  # ms: the time of a commit is a little before the moment at which others see it
-_PAUSE = 60_000  # ms between two listings of a location, however often it is written
+_LISTING_INTERVAL = 60_000  # ms between two listings of a location, however often it is written
 
 _Attempt = Callable[[TableName, Callable[[], list[str]]], None]
 _Place = tuple[TableName, str | None]
@@ -85,7 +85,9 @@ class OverwrittenCleaner:
             if change.changed is not None
         }
         self._since = max(0, now - _OVERLAP)
-        self._listed_at = {key: time for key, time in self._listed_at.items() if now - time < _PAUSE}
+        self._listed_at = {
+            key: time for key, time in self._listed_at.items() if now - time < _LISTING_INTERVAL
+        }
         due = self._changed.keys() - self._obsolete_files.keys() - self._listed_at.keys()
         if due:  # the cleaning after a compaction comes first
             due -= {(job.request.table, job.request.partition) for job in ready_jobs(self.context)}

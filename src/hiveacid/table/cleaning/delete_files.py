@@ -316,7 +316,7 @@ def remove_location(
         if not context.fs.delete_listed(location, (_ROOT, *entries)):
             return
     logger.warning(
-        "kept %s: it holds files that do not belong to the table (%s); remove them yourself if nobody needs them",
+        "kept %s: it holds files that do not belong to the table (%s); remove them yourself if they are not needed",
         location,
         first_few(division.foreign),
     )

@@ -39,7 +39,10 @@ from hiveacid.table.partitions import find_partition
 from hiveacid.table.read.footers import read_footers
 from hiveacid.transactions.transaction import Transaction
 
-_TURNS, _PAUSE = 240, 0.5  # attempts to get the lock of a cleaner, and seconds between two of them
+_CLEANER_ATTEMPTS, _CLEANER_PAUSE = (
+    240,
+    0.5,
+)  # attempts to get the lock of a cleaner, and seconds between two of them
 
 logger = logging.getLogger(__name__)
 
@@ -183,7 +186,7 @@ def _refuse(context: Context, record: Compaction, worker: str, refused: _Refused
 def _run(context: Context, record: Compaction, worker: str, writer: CompactionWriter) -> CompactionReport:
     name, kind = record.request.table, _kind_of(record)
     table = context.catalog.get_table(name)
-    if table is None:
+    if table is None:  # the texts "Unable to find …" are those of Hive's worker, for which operators search
         raise _RefusedError(f"Unable to find table {name}, assuming it was dropped and moving on.")
     if kind is CompactionKind.REBALANCE:
         if table.bucketing is not None:
@@ -252,8 +255,8 @@ def _in_transaction(
         ) from error
     partitions = None if partition is None else [partition]
     (location,) = list_locations(context.fs, table, partitions, write_ids, txn.snapshot())
-    plan = _plan(context, table, kind, location, write_ids, txn, counted=writer.counts)
-    before = measure_input(context, table, location, plan, counted=writer.counts)
+    plan = _plan(context, table, kind, location, write_ids, txn, have_footers=writer.counts)
+    before = measure_input(context, table, location, plan, count_rows=writer.counts)
     job = CompactionJob(context, record, table, location, plan, txn, before)
     job.note_phase("writing")
     if kind is CompactionKind.REBALANCE:
@@ -293,12 +296,12 @@ def _plan(
     write_ids: ValidCompactorWriteIdList,
     txn: Transaction,
     *,
-    counted: bool,
+    have_footers: bool,
 ) -> CompactionPlan:
-    """Return the inputs and the result of a job. ``counted``: the files have footers, which can be read."""
+    """Return the inputs and the result of a job. ``have_footers``: the files have footers, which can be read."""
     level = context.layout_level(table)
     plan = plan_compaction(location.state, write_ids, kind, level, txn.txn_id)
-    if kind is CompactionKind.MINOR and counted:
+    if kind is CompactionKind.MINOR and have_footers:
         footers = read_footers(context, table, [location], txn)
         if footers.has_acid_v1_events:  # only a major compaction can read them
             raise _RefusedError(str(errors.acid_v1(table.name)))
@@ -314,10 +317,10 @@ def _plan(
 
 def _record_history_start(context: Context, name: TableName, earliest: WriteId) -> None:
     """Record the start of a table's history under the cleaner's lock, so that neither overwrites the other's record."""
-    for _ in range(_TURNS):
+    for _ in range(_CLEANER_ATTEMPTS):
         with cleaner_lock(context, name) as held:
             if held:
                 record_history_start(context, name, earliest, held)
                 return
-        context.clock.sleep(_PAUSE)
+        context.clock.sleep(_CLEANER_PAUSE)
     raise errors.CompactionError(f"a cleaner has been at work in {name} for a long time: compact it again")

@@ -125,15 +125,15 @@ class CompactionWriter(Protocol):
 
 
 def measure_input(
-    context: Context, table: TableDefinition, location: Location, plan: CompactionPlan, *, counted: bool
+    context: Context, table: TableDefinition, location: Location, plan: CompactionPlan, *, count_rows: bool
 ) -> DataVolume:
-    """Sum up the input of a plan; ``counted``: also count rows, by the files' footers."""
+    """Sum up the input of a plan; ``count_rows``: also count rows, by the files' footers."""
     inserts = [*((plan.base,) if plan.base else ()), *plan.deltas]
     data = [*_files(inserts), *plan.originals]
     events = _files(plan.delete_deltas)
     rows = deletes = None
-    if counted and publish.reads_footers(table):
-        rows, deletes = (_rows(context, location.root, files) for files in (data, events))
+    if count_rows and publish.reads_footers(table):
+        rows, deletes = (_count_rows(context, location.root, files) for files in (data, events))
     return DataVolume(
         len(inserts) + len(plan.delete_deltas),
         len(data) + len(events),
@@ -147,7 +147,7 @@ def _files(directories: Iterable[AcidDirectory]) -> list[DataFile]:
     return [file for directory in directories for file in directory.files]
 
 
-def _rows(context: Context, root: str, files: Sequence[DataFile]) -> int:
+def _count_rows(context: Context, root: str, files: Sequence[DataFile]) -> int:
     def count(file: DataFile) -> int:
         path = f"{root}/{file.path}"  # a writer that was killed left more than it flushed
         return read_tail(context.fs, path, readable_length(context.fs, path, file)).number_of_rows
@@ -187,13 +187,13 @@ def rewrite(job: CompactionJob, writer: CompactionWriter) -> tuple[tuple[str, ..
         delete_staging(fs, scratch)
     rows = sum(published.total(StagedKind.INSERTED) for published in outputs.values())
     events = sum(published.total(StagedKind.DELETE) for published in outputs.values())
-    counted = writer.counts and publish.reads_footers(job.table)
+    count_rows = writer.counts and publish.reads_footers(job.table)
     output_volume = DataVolume(
         len(outputs),
         sum(published.files for published in outputs.values()),
         sum(published.bytes for published in outputs.values()),
-        rows if counted else None,
-        events if counted else None,
+        rows if count_rows else None,
+        events if count_rows else None,
     )
     return tuple(f"{root}/{name}" for name in outputs), output_volume
 

@@ -144,12 +144,14 @@ class TableSnapshot:
         """Return the size in bytes of the files with rows of the largest partition, or of the table if it has none."""
         return max(map(_size, self.locations), default=0)
 
-    def scan(self, *, changing: bool = False, counted: bool = False, subqueries: bool = False) -> DataFrame:
+    def scan(
+        self, *, changing: bool = False, count_only: bool = False, subqueries: bool = False
+    ) -> DataFrame:
         """Return the rows, with ``ROW__ID`` and ``INPUT__FILE__NAME`` as last columns.
 
         ``changing``: the caller changes some of the rows; raises UnsupportedFeatureError if files hold update events of
         ACID v1, or if rows do not tell their partition (`require_changeable`).
-        ``counted`` as in `spark.read.scan.scan`, ``subqueries`` as in `ScanSource`.
+        ``count_only`` as in `spark.read.scan.scan`, ``subqueries`` as in `ScanSource`.
         """
         if changing:
             require_changeable(self.context, self.table, (each.partition for each in self.locations))
@@ -161,7 +163,7 @@ class TableSnapshot:
             self.txn,
             argument=self.argument,
             changing=changing,
-            counted=counted,
+            count_only=count_only,
             subqueries=subqueries,
         )
         return with_char_metadata(self.table, frame)
@@ -215,12 +217,12 @@ def scan_locations(
     argument: SearchArgument | None = None,
     current: bool = False,
     changing: bool = False,
-    counted: bool = False,
+    count_only: bool = False,
     subqueries: bool = False,
 ) -> DataFrame:
     """Return the live rows of listed locations (``spark.read.scan``); ``changing`` as in `TableSnapshot.scan`."""
     context.env.prepare_scan()
-    with index_made_ahead(context, table, locations, wanted=not counted) as index_ahead:
+    with index_made_ahead(context, table, locations, wanted=not count_only) as index_ahead:
         footers = read_footers(context, table, locations, txn)
         if changing and footers.has_acid_v1_events:
             raise acid_v1(table.name)
@@ -247,7 +249,7 @@ def scan_locations(
                     for partition, plan in footers.plans.items()
                 }
                 source = replace(source, plans=plans, memo=PlanMemo())
-        return scan(source, locations, footers.bounds, current=current, counted=counted)
+        return scan(source, locations, footers.bounds, current=current, count_only=count_only)
 
 
 def require_no_acid_v1_events(context: Context, table: TableDefinition, txn: Transaction) -> None:

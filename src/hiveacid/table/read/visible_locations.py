@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 from hiveacid.config import setting_definitions
 from hiveacid.config.property_definitions import ADOPTED_TXN, CONVERSION, PARTITIONS_DROPPED
-from hiveacid.core.format.names import BaseName, DeltaName, parse_directory
+from hiveacid.core.format.names import BaseName, DeltaName, has_hidden_prefix, parse_directory
 from hiveacid.core.format.write_id_lists import ValidWriteIdList
 from hiveacid.core.model import Partition, TableDefinition, TableKind, WriteId
 from hiveacid.core.schema.partitions import format_partition
@@ -38,7 +38,7 @@ from hiveacid.transactions.transaction import Transaction
 
 logger = logging.getLogger(__name__)
 
-_SHOWN = 5  # foreign paths in one warning
+_MAX_PATHS_SHOWN = 5  # foreign paths in one warning
 
 
 def write_ids_of(
@@ -209,13 +209,15 @@ def warn_of_foreign_files(table: TableDefinition, locations: Sequence[Location],
     )
     if foreign:
         txn.reads.warned.add(table.name)
-        shown = ", ".join(foreign[:_SHOWN]) + (", …" if len(foreign) > _SHOWN else "")
-        logger.warning("%s: not of the table, passed over (%d): %s", table.name, len(foreign), shown)
+        shown = ", ".join(foreign[:_MAX_PATHS_SHOWN]) + (", …" if len(foreign) > _MAX_PATHS_SHOWN else "")
+        logger.warning(
+            "%s: files that are not the table's are not read (%d): %s", table.name, len(foreign), shown
+        )
 
 
 def _foreign(table: TableDefinition, location: Location) -> Iterator[str]:
     state = location.state
-    yield from (f"{location.root}/{path}" for path in state.foreign if not path.startswith(("_", ".")))
+    yield from (f"{location.root}/{path}" for path in state.foreign if not has_hidden_prefix(path))
     if table.kind is not TableKind.FULL_ACID:
         return
     for directory in state.directories_to_read:

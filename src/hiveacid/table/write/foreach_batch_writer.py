@@ -120,9 +120,9 @@ class StreamWriter:
         if refused is not None:
             raise refused
         self._add_columns(frame)
-        most = self.context.settings.get(setting_definitions.RETRY_SNAPSHOT)
+        max_retries = self.context.settings.get(setting_definitions.RETRY_SNAPSHOT)
         work = f"batch {batch_id} of stream {self.stream}"
-        repeat_after_conflicts(work, most, partial(self._write_once, frame, batch), retries_exhausted)
+        repeat_after_conflicts(work, max_retries, partial(self._write_once, frame, batch), retries_exhausted)
 
     def _write_once(self, frame: DataFrame, batch: StreamBatch, _: int) -> None:
         with self.context.transactions.scope(self.context.settings) as txn:

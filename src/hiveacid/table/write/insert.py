@@ -45,7 +45,7 @@ class InsertOptions:
     ``overwrite``: replace the rows of the written partitions (of the whole table if it is not partitioned).
     ``columns``: table columns of the frame's columns, by position (default: all, dynamic partition columns last).
     ``by_name``: match the frame's names instead. ``small``: one task is enough.
-    ``named``: name of the statement in the table's history, if not INSERT. ``defaults``: a value is the word DEFAULT.
+    ``history_verb``: name of the statement in the table's history, if not INSERT. ``defaults``: a value is the word DEFAULT.
     ``whole``: an overwrite also empties the partitions that get no rows.
     """
 
@@ -55,7 +55,7 @@ class InsertOptions:
     by_name: bool = False
     small: bool = False
     if_not_exists: bool = False
-    named: str | None = None
+    history_verb: str | None = None
     defaults: bool = False
     whole: bool = False
 
@@ -71,7 +71,7 @@ class InsertOptions:
     @property
     def verb(self) -> str:
         """Name of the statement in the table's history."""
-        return self.named or ("INSERT OVERWRITE" if self.overwrite else "INSERT")
+        return self.history_verb or ("INSERT OVERWRITE" if self.overwrite else "INSERT")
 
 
 def insert(

@@ -123,7 +123,7 @@ class OutputDirectories:
         if kind.is_delete and values and values not in self.known_partitions.by_values:
             raise StorageError(
                 f"rows of {self.table.name} were deleted from the partition {partition_name(self.table, values)}, which it "
-                "does not have: this session makes another text of the partition's value; nothing was changed"
+                "does not have: this session formats the partition's value differently; nothing was changed"
             )
         self.txn.require_not_overwritten(self.table.name, [values])
         if self.overwrite:

@@ -13,7 +13,14 @@ from typing import TypeVar
 
 from hiveacid.config import Settings, setting_definitions
 from hiveacid.core.format.acid_columns import AcidColumn
-from hiveacid.core.format.names import FLUSH_LENGTH_SUFFIX, BaseName, DeltaName, is_hidden, parse_directory
+from hiveacid.core.format.names import (
+    FLUSH_LENGTH_SUFFIX,
+    BaseName,
+    DeltaName,
+    has_hidden_prefix,
+    is_hidden,
+    parse_directory,
+)
 from hiveacid.core.format.write_id_lists import RangeShare, ValidWriteIdList
 from hiveacid.core.model import TableDefinition, TableName, WriteId
 from hiveacid.core.snapshot.directory_listing import last_flush_length
@@ -160,7 +167,7 @@ def _holds_visible_rows(
     share = RangeShare.ALL if name is None else committed.visible_share(*name.span)
     if share is RangeShare.NONE or not is_dir:
         return share is not RangeShare.NONE
-    files = {file.path: file for file in fs.list_directory(path) if not file.path.startswith(("_", "."))}
+    files = {file.path: file for file in fs.list_directory(path) if not has_hidden_prefix(file.path)}
     if share is RangeShare.ALL or name is None or name.visibility_txn_id:
         return bool(files)
     # The directory of a stream of Hive has the ids of many transactions, of which some wrote to other partitions only.
@@ -228,8 +235,8 @@ def run_with_retry(
     if joined is not None:
         return _run_once(context, name, verb, joined, run, exclusive, 0)
     attempt = partial(_run_once, context, name, verb, None, run, exclusive)
-    most = context.settings.get(setting_definitions.RETRY_SNAPSHOT)
-    return repeat_after_conflicts(f"{verb} on {name}", most, attempt, retries_exhausted)
+    max_retries = context.settings.get(setting_definitions.RETRY_SNAPSHOT)
+    return repeat_after_conflicts(f"{verb} on {name}", max_retries, attempt, retries_exhausted)
 
 
 def _run_once(
@@ -255,19 +262,19 @@ def _run_once(
 
 def repeat_after_conflicts(
     work: str,
-    most: int,
+    max_retries: int,
     attempt: Callable[[int], T],
     exhausted: Callable[[str, int, WriteConflictError], WriteConflictError],
 ) -> T:
     """Return the result of ``attempt``, which is called with the number of retries so far, until it has no write conflict.
 
-    ``work``: what it writes. ``most``: number of retries. ``exhausted``: returns the error to raise after the last of them.
+    ``work``: what it writes. ``max_retries``: number of retries. ``exhausted``: returns the error to raise after the last of them.
     """
-    for retries in range(most + 1):
+    for retries in range(max_retries + 1):
         try:
             return attempt(retries)
         except WriteConflictError as error:
-            if retries == most:
+            if retries == max_retries:
                 raise exhausted(work, retries + 1, error) from error
             logger.info("%s had a write conflict; trying again in a new transaction", work)
     raise AssertionError  # the loop returns or raises

@@ -15,8 +15,8 @@ from hiveacid.core.compaction.initiation_and_retry_policy import (
     Thresholds,
     decide_by_aborts,
     decide_by_files,
+    decide_not_to_initiate,
     measure_location,
-    reason_not_to_initiate,
 )
 from hiveacid.core.compaction.plan import CompactionKind
 from hiveacid.core.format.write_id_lists import parse_write_id_list
@@ -80,40 +80,40 @@ def test_thresholds_of_a_table_count() -> None:
 )
 def test_what_speaks_against_a_compaction(place: CompactionCandidate, reason: str) -> None:
     """C9, C12."""
-    assert reason_not_to_initiate(place, DEFAULTS, NOW) == Decision(None, reason)
+    assert decide_not_to_initiate(place, DEFAULTS, NOW) == Decision(None, reason)
 
 
 def test_insert_only_tables_may_be_left_out() -> None:
     place = CompactionCandidate(TableKind.INSERT_ONLY)
-    assert reason_not_to_initiate(place, DEFAULTS, NOW) is None
-    assert reason_not_to_initiate(place, replace(DEFAULTS, insert_only=False), NOW) is not None
+    assert decide_not_to_initiate(place, DEFAULTS, NOW) is None
+    assert decide_not_to_initiate(place, replace(DEFAULTS, insert_only=False), NOW) is not None
 
 
 def test_after_two_failures_it_gives_up_for_a_week() -> None:
     failed = (Attempt(3, "failed", NOW - 2 * DAY), Attempt(4, "failed", NOW - DAY))
     place = replace(ACID, attempts=(Attempt(1, "succeeded", 5), *failed))
-    found = reason_not_to_initiate(place, DEFAULTS, NOW)
+    found = decide_not_to_initiate(place, DEFAULTS, NOW)
     assert found is not None
     assert found.noted
     assert found.reason == "Compaction is not initiated since last 2 consecutive compaction attempts failed"
-    assert reason_not_to_initiate(place, DEFAULTS, NOW + 7 * DAY) is None
-    assert reason_not_to_initiate(place, replace(DEFAULTS, retry_after=0), NOW + 70 * DAY) is not None
-    assert reason_not_to_initiate(place, replace(DEFAULTS, failures=3), NOW) is None
+    assert decide_not_to_initiate(place, DEFAULTS, NOW + 7 * DAY) is None
+    assert decide_not_to_initiate(place, replace(DEFAULTS, retry_after=0), NOW + 70 * DAY) is not None
+    assert decide_not_to_initiate(place, replace(DEFAULTS, failures=3), NOW) is None
 
 
 @pytest.mark.parametrize("state", ["ready for cleaning", "refused", "did not initiate", "aborted"])
 def test_other_ends_are_no_failures_and_do_not_hide_them(state: str) -> None:
     failed = (Attempt(1, "failed", NOW), Attempt(2, "failed", NOW))
-    assert reason_not_to_initiate(replace(ACID, attempts=(Attempt(3, state, NOW),)), DEFAULTS, NOW) is None
+    assert decide_not_to_initiate(replace(ACID, attempts=(Attempt(3, state, NOW),)), DEFAULTS, NOW) is None
     assert (
-        reason_not_to_initiate(replace(ACID, attempts=(*failed, Attempt(3, state, NOW))), DEFAULTS, NOW)
+        decide_not_to_initiate(replace(ACID, attempts=(*failed, Attempt(3, state, NOW))), DEFAULTS, NOW)
         is not None
     )
 
 
 def test_a_success_after_a_failure_counts() -> None:
     attempts = (Attempt(1, "failed", NOW), Attempt(2, "succeeded", NOW), Attempt(3, "failed", NOW))
-    assert reason_not_to_initiate(replace(ACID, attempts=attempts), DEFAULTS, NOW) is None
+    assert decide_not_to_initiate(replace(ACID, attempts=attempts), DEFAULTS, NOW) is None
 
 
 def test_many_aborted_transactions_call_for_a_major_compaction() -> None:

@@ -12,7 +12,7 @@ from hiveacid.core.schema.partitions import (
     escape,
     format_partition,
     is_canonical,
-    is_skipped,
+    is_time_skipped,
     matching_partitions,
     parse_partition,
     parse_partition_values,
@@ -240,7 +240,7 @@ def test_a_partition_column_may_begin_like_a_hidden_file() -> None:
 
 
 def test_times_that_a_zone_skips() -> None:
-    assert is_skipped("2024-03-31 02:30:00", "Europe/Berlin")
+    assert is_time_skipped("2024-03-31 02:30:00", "Europe/Berlin")
     for value, zone in (
         ("2024-03-31 02:30:00", "UTC"),
         ("2024-03-31 03:30:00.5", "Europe/Berlin"),
@@ -248,4 +248,4 @@ def test_times_that_a_zone_skips() -> None:
         ("2024-03-31 02:30:00", "+01:00"),
         ("x", "Europe/Berlin"),
     ):
-        assert not is_skipped(value, zone)
+        assert not is_time_skipped(value, zone)

@@ -86,7 +86,7 @@ def test_a_broken_connection_is_not_the_end_and_three_failures_are() -> None:
 def test_probes_tell_of_a_silent_jvm() -> None:
     silence = 0.0
     with Endpoint(0) as endpoint:
-        endpoint.add_metrics(list)
+        endpoint.report_server(list)
         endpoint.watch_jvm(lambda within: silence < within)
         found = {}
         for silence in (0.0, READY_SECONDS, LIVE_SECONDS):

@@ -92,7 +92,7 @@ class Dialect(ABC):
     """Times come from the database, not from the client's clock."""
     silence = 10.0
     """Seconds without a byte from the server after which a connection counts as lost (``Limits.silence``)."""
-    words: Mapping[str, str] = MappingProxyType(
+    ddl_terms: Mapping[str, str] = MappingProxyType(
         {
             "options": "",
             "state_then_id": "id",

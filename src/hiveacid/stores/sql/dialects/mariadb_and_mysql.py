@@ -71,8 +71,8 @@ class MariadbDialect(Dialect):
 
     ids_may_gap = False
     has_txn_id_counter = True
-    words = {  # noqa: RUF012 - a constant
-        **Dialect.words,
+    ddl_terms = {  # noqa: RUF012 - a constant
+        **Dialect.ddl_terms,
         "serial": "BIGINT NOT NULL AUTO_INCREMENT PRIMARY KEY",
         "key": f"VARCHAR(64) {_EXACT}",
         "name": f"VARCHAR(256) {_EXACT}",

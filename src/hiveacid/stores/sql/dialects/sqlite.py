@@ -39,8 +39,8 @@ class SqliteDialect(Dialect):
 
     ids_may_gap = False
     server_time = False
-    words = {  # noqa: RUF012 - a constant
-        **Dialect.words,
+    ddl_terms = {  # noqa: RUF012 - a constant
+        **Dialect.ddl_terms,
         "serial": "INTEGER PRIMARY KEY AUTOINCREMENT",
         "key": "TEXT",
         "name": "TEXT",
@@ -53,7 +53,7 @@ class SqliteDialect(Dialect):
         A new file and its new directory are accessible to the owner only.
         """
         if not url.database or url.database == ":memory:":
-            raise ConfigError("a SQLite store needs a file: sqlite:///path/to/store.db")
+            raise ConfigError("an SQLite store needs a file: sqlite:///path/to/store.db")
         file = Path(url.database)
         try:
             file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -180,7 +180,7 @@ def _restrict(path: Path, is_kind: Callable[[int], bool], *, shared: bool) -> No
 
 
 def sqlite_url(file: Path) -> URL:
-    """Return the URL of a SQLite store; no character of the path is interpreted.
+    """Return the URL of an SQLite store; no character of the path is interpreted.
 
     Example: ``SqlStore(sqlite_url(Path("/data/a?x/.hiveacid/store.db")))``
     """
