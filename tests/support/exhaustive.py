@@ -26,7 +26,10 @@ T = TypeVar("T")
 LEVELS = ("", "once", "1", "cluster", "stress")
 """Values of HIVEACID_TEST_ALL: `make test`, CI, `make test-all`, `make cluster`, `make stress`."""
 
-LEVEL = LEVELS.index(os.environ.get("HIVEACID_TEST_ALL", ""))
+_VALUE = os.environ.get("HIVEACID_TEST_ALL", "")
+if _VALUE not in LEVELS:
+    raise ValueError(f"HIVEACID_TEST_ALL is {_VALUE!r} and may be empty, {', '.join(LEVELS[1:])}")
+LEVEL = LEVELS.index(_VALUE)
 
 ALL = LEVEL > 0
 """Whether every behaviour is tested with all of its values; set by ``make test-all`` and for other Sparks and engines."""
