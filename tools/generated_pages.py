@@ -1,4 +1,4 @@
-"""Write the documentation pages that are generated from code: settings, table properties, errors, findings, life cycles, commands.
+"""Write the documentation pages that are generated from code: settings, properties, errors, findings, Python, commands, life cycles.
 
 python tools/generated_pages.py          writes them
 python tools/generated_pages.py --check  only compares, exit code 1 where one is out of date
@@ -6,8 +6,11 @@ python tools/generated_pages.py --check  only compares, exit code 1 where one is
 
 from __future__ import annotations
 
+import inspect
+import re
 import sys
 from collections.abc import Iterator
+from importlib import import_module
 from pathlib import Path
 
 import click
@@ -38,6 +41,22 @@ Durations may have a unit (`ms`, `s`, `min`, `h`, `d`), and so may sizes (`kb`, 
 is refused with a `ConfigError`. The value of an unknown name is kept and not used, with a logged warning. An unknown name that begins
 with `hiveacid.` is an error.
 """
+
+PYTHON_HEAD = """# Python
+
+The public functions and classes, with the methods that they define. [Start](start.md), [Read](read.md), [Write](write.md),
+[Merge](merge.md) and [Without Spark](arrow.md) show them in use. All errors are on [a page of their own](errors.md).
+"""
+PYTHON_NAMES = (
+    "configure", "connect", "open", "AcidSession", "AcidTable", "Scan", "table.write.merge.Merge",
+    "table.read.change_feed.Changes", "table.write.publish.WriteReport", "ArrowWarehouse", "ArrowTable", "ScanPlan",
+    "streaming.Connection", "services.Services",
+)  # fmt: skip
+
+INTERNAL = frozenset((
+    "binder", "close_without_ending_reads", "described", "end_by_statement", "end_own", "execution",
+    "adopt_table", "follow_auto_compact", "new_call", "run", "sequence", "shown", "statement", "with_arguments",
+))  # fmt: skip
 
 PROPERTIES_HEAD = """# Table properties
 
@@ -153,6 +172,38 @@ def error_rows(cls: type[HiveAcidError], depth: int = 0) -> list[str]:
     return [row, *(line for child in below for line in error_rows(child, depth + 1))]
 
 
+def python_entry(heading: str, value: object, name: str | None) -> str:
+    """Return heading, signature (if there is a ``name`` to call) and docstring of a function, class or property."""
+    text = (inspect.getdoc(value) or "").replace("``", "`").strip()
+    if name is not None:
+        signature = re.sub(r"(: |-> )'([^']*)'", r"\1\2", str(inspect.signature(value)))  # type: ignore[arg-type]
+        signature = signature.replace("(self, ", "(").replace("(self)", "()")
+        text = f"```text\n{name}{signature}\n```\n\n{text}"
+    return f"\n{heading}\n\n{text}\n"
+
+
+def python_page() -> str:
+    """Return the page of the public functions and classes."""
+    text = PYTHON_HEAD
+    for path in PYTHON_NAMES:
+        module, _, name = f"hiveacid.{path}".rpartition(".")
+        value = getattr(import_module(module), name)
+        # classes below other modules are results of methods, and have no name of their own to import
+        public = name if path.count(".") > 1 else f"hiveacid.{path}"
+        is_called = inspect.isfunction(value) or path.count(".") == 1
+        text += python_entry(f"## {public}", value, name if is_called else None)
+        bases = [base for base in getattr(value, "__mro__", ()) if base.__module__.startswith("hiveacid.")]
+        for member_name, member in {n: m for base in reversed(bases) for n, m in vars(base).items()}.items():
+            is_method = inspect.isfunction(member)
+            if (
+                not member_name.startswith("_")
+                and member_name not in INTERNAL
+                and (is_method or isinstance(member, property))
+            ):
+                text += python_entry(f"### {name}.{member_name}", member, member_name if is_method else None)
+    return text
+
+
 def help_texts(command: click.Command, name: str) -> Iterator[tuple[str, str]]:
     """Yield name and help text of a command and all below it."""
     with click.Context(
@@ -196,6 +247,7 @@ def pages() -> dict[str, str]:
         "table-properties.md": NOTE
         + PROPERTIES_HEAD
         + "".join(map(property_section, property_definitions.SECTIONS)),
+        "python.md": NOTE + python_page(),
         "cli.md": NOTE + cli_page(),
         "states.md": NOTE + STATES_HEAD + "".join(map(machine_text, (TRANSACTION, LOCK, COMPACTION))),
         "check.md": NOTE + CHECK_HEAD + "\n".join(map(finding_row, FindingKind)) + "\n",
