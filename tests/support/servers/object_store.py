@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import socket
 import threading
+import urllib.request
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -116,6 +117,10 @@ def s3_server() -> Iterator[S3Server]:
     server = make_server("127.0.0.1", 0, counting, threaded=True)
     thread = threading.Thread(target=server.serve_forever, daemon=True)
     thread.start()
+    # moto keeps the objects of all stores of a process in one place
+    reset = urllib.request.Request(f"http://127.0.0.1:{server.port}/moto-api/reset", method="POST")
+    with urllib.request.urlopen(reset, timeout=10):  # noqa: S310 - our own server
+        made.clear()
     try:
         yield S3Server(f"http://127.0.0.1:{server.port}", made, uploads, away)
     finally:
