@@ -10,6 +10,7 @@ from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
 
 from hiveacid.errors import AlreadyExistsError, CatalogError, ParseError, UnsupportedFeatureError
+from hiveacid.spark.session.classic_session import spark_catalog_tables
 from hiveacid.sql.native.session import NativeSession
 
 if TYPE_CHECKING:
@@ -113,6 +114,32 @@ def test_tables_of_a_provider_are_sparks(native: NativeSession) -> None:
     sql("CREATE TABLE mine (id INT) USING orc TBLPROPERTIES ('transactional'='true')")
     sql("CREATE TABLE more (id INT)")
     assert native.acid.context.catalog.list_tables("one") == ("mine", "more")
+
+
+@pytest.mark.parametrize(
+    "create",
+    [
+        "CREATE TABLE {} (id INT) USING parquet",
+        "CREATE TABLE {} USING parquet AS SELECT 1 AS id",
+        "CREATE TABLE {} LIKE other",
+        "CREATE VIEW {} AS SELECT 1 AS id",
+    ],
+)
+def test_nothing_is_created_beside_a_table_that_a_temporary_view_hides(
+    native: NativeSession, create: str
+) -> None:
+    sql, env = native.sql, native.acid.context.env
+    sql("CREATE DATABASE hiding")
+    sql("USE hiding")
+    sql(f"CREATE TABLE t (id INT) {ACID}")
+    native.range(3).createOrReplaceTempView("t")
+    native.range(3).createOrReplaceTempView("other")
+    with pytest.raises((AlreadyExistsError, CatalogError)):
+        sql(create.format("t"))
+    sql("CREATE TABLE IF NOT EXISTS t (id INT) USING parquet")
+    native.catalog.dropTempView("t")
+    native.catalog.dropTempView("other")
+    assert spark_catalog_tables(env, "hiding") == []
 
 
 def test_databases_made_and_dropped_on_one_side(native: NativeSession) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from enum import Enum, auto
 from itertools import islice, pairwise, takewhile
 
@@ -250,7 +250,7 @@ def _owner(context: Context, source: Slice, statement: Statement) -> Owner:
     ):
         return _owner_of_view(context, statement)
     if makes_own_table(context, statement) or any(
-        find_hiveacid_relation(context, ref) is not None for ref in _targets(statement)
+        find_hiveacid_relation(context, ref) is not None for ref in _targets(context, statement)
     ):
         return Owner.HIVEACID
     return _owner_by_reads(context, source)
@@ -261,8 +261,8 @@ def _owner_of_view(
     statement: definitions.CreateTemporaryView | definitions.CreateView | definitions.AlterView,
 ) -> Owner:
     """Return the owner of a view: hiveacid if its catalog has the view already, or if the query reads its tables."""
-    if not isinstance(statement, definitions.CreateTemporaryView) and (
-        find_hiveacid_relation(context, statement.view) is not None
+    if not isinstance(statement, definitions.CreateTemporaryView) and any(
+        find_hiveacid_relation(context, ref) is not None for ref in _targets(context, statement)
     ):
         return Owner.HIVEACID
     reads = _reads_hiveacid_table(context, statement.query)
@@ -299,8 +299,18 @@ def makes_own_table(context: Context, statement: Statement) -> bool:
     return statement.storage is not None and not context.env.hive_support
 
 
-def _targets(statement: Statement) -> Iterator[TableRef]:
-    """Yield the tables that a statement itself names (not those of the queries in it)."""
+def _targets(context: Context, statement: Statement) -> Iterator[TableRef]:
+    """Yield the tables that a statement itself names (not those of the queries in it).
+
+    One that is created has its database: a temporary view of the name hides it from queries only.
+    """
+    created = None
+    if isinstance(statement, definitions.CreateTable | definitions.CreateTableLike):
+        created = statement.table
+    elif isinstance(statement, definitions.CreateView):
+        created = statement.view
+    if created is not None:
+        yield replace(created, database=created.database or context.database)
     parts = statement.legs if isinstance(statement, dml.MultiInsert) else (statement,)
     for part in parts:
         for attribute in fields(part):
