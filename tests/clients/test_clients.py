@@ -198,7 +198,8 @@ def test_notebook(tmp_path: Path, with_spark: dict[str, str]) -> None:
 def test_the_start_page(tmp_path: Path) -> None:
     """The commands of the page, but for those that make the environment, which is this test's."""
     page = (ROOT / "docs/start.md").read_text(encoding="utf-8").partition("## From the shell")[2]
-    commands = [line.strip() for line in page.splitlines() if line.startswith("    ")]
+    lines = re.sub(r"\\\n +", "", page).splitlines()  # a command may go on in the next line
+    commands = [line.strip() for line in lines if line.startswith("    ")]
     assert len(commands) <= 10
     port, variables, shown = 0, "", ""
     with ExitStack() as servers:

@@ -26,10 +26,10 @@ from hiveacid.orc.writing import (
     HEADER,
     PlacedStripes,
     RecordKeys,
+    encode_rows,
     merged_tail,
     place_stripes,
     read_stripes,
-    write_rows,
 )
 from support.exhaustive import examples
 
@@ -71,7 +71,7 @@ def spliced(batches: list[Any], codec: str, torn: bytes = b"") -> tuple[bytes, l
     pieces: list[PlacedStripes] = []
     lengths = []
     for number, batch in enumerate(batches):
-        piece = write_rows(batch, COLUMNS, RecordKeys(number + 1, BUCKET, 0), codec)
+        piece = encode_rows(batch, COLUMNS, RecordKeys(number + 1, BUCKET, 0), codec)
         pieces.append(place_stripes(piece, len(data)))
         data += piece.body
         tail, flat = merged_tail(pieces, len(data), "x")
@@ -158,7 +158,7 @@ def test_large_pieces_with_several_stripes_go_together() -> None:
     )
     pieces, data = [], bytearray(HEADER)
     for number in (4, 5):
-        piece = write_rows(batch, columns, RecordKeys(number, BUCKET, 0))
+        piece = encode_rows(batch, columns, RecordKeys(number, BUCKET, 0))
         pieces.append(place_stripes(piece, len(data)))
         data += piece.body + b"what a failed transaction left"
     tail, flat = merged_tail(pieces, len(data), "x")
@@ -198,7 +198,7 @@ def test_long_texts_become_bounds_in_each_order(start: str, repeats: int, end: s
 def test_texts_larger_than_any_tail_may_be() -> None:
     columns = (Column("s", "string"),)
     batch = pa.RecordBatch.from_pydict({"s": ["x" * 17_000_000]}, arrow_schema(columns))
-    pieces = [place_stripes(write_rows(batch, columns, None), 3)] * 9
+    pieces = [place_stripes(encode_rows(batch, columns, None), 3)] * 9
     tail, flat = merged_tail(pieces, 1 << 30, "x")
     assert len(flat) < 100_000
     assert tail.column_statistics[1].minimum == "x" * 1024
@@ -208,7 +208,7 @@ def test_texts_larger_than_any_tail_may_be() -> None:
 def test_stripes_of_different_codecs_are_refused() -> None:
     columns = (Column("n", "int"),)
     batch = pa.RecordBatch.from_pydict({"n": [1]}, arrow_schema(columns))
-    pieces = [place_stripes(write_rows(batch, columns, None, codec), 3) for codec in ("zlib", "none")]
+    pieces = [place_stripes(encode_rows(batch, columns, None, codec), 3) for codec in ("zlib", "none")]
     with pytest.raises(BadFileError, match="schemas or codecs"):
         merged_tail(pieces, 99, "x")
     with pytest.raises(BadFileError, match="without any stripe"):
@@ -233,8 +233,8 @@ def test_values_that_arrow_would_store_wrongly() -> None:
         {"t": datetime(2024, 1, 1), "l": [], "m": [], "c": "abcdef ", "v": "", "d": Decimal(7)},  # noqa: DTZ001
     ]  # fmt: skip
     batch = pa.RecordBatch.from_pylist(rows, arrow_schema(columns))
-    plain = write_rows(batch.slice(1), columns, RecordKeys(1, BUCKET, 0))
-    odd = write_rows(batch, columns, RecordKeys(2, BUCKET, 0))
+    plain = encode_rows(batch.slice(1), columns, RecordKeys(1, BUCKET, 0))
+    odd = encode_rows(batch, columns, RecordKeys(2, BUCKET, 0))
     data = bytearray(HEADER)
     pieces = [place_stripes(plain, 3), place_stripes(odd, 3 + len(plain.body))]
     data += plain.body + odd.body

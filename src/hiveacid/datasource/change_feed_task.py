@@ -25,7 +25,7 @@ from hiveacid.errors import UnsupportedFeatureError, acid_v1
 from hiveacid.orc.build_delete_bitmap import are_valid, row_numbers
 from hiveacid.orc.stored_values import arrow_schema
 from hiveacid.storage.local_file_system import LocalFileSystem
-from hiveacid.table.arrow_read.files_to_open import partition_values
+from hiveacid.table.arrow_read.files_to_open import partition_scalars
 from hiveacid.table.arrow_read.live_rows import DeleteKeys, Keys
 from hiveacid.table.arrow_read.orc_file import OrcReader, int64_values, read_events
 
@@ -171,7 +171,7 @@ def _batch(
     changes: FileChanges, columns: Sequence[pa.Array], kind: str, write_ids: NDArray[np.int64]
 ) -> pa.RecordBatch:
     table, count = changes.table, len(write_ids)
-    constants = [pa.repeat(value, count) for value in partition_values(table, changes.partition)]
+    constants = [pa.repeat(value, count) for value in partition_scalars(table, changes.partition)]
     arrays, names = [*columns, *constants], arrow_schema(table.all_columns).names
     if changes.with_change_columns:
         arrays += [pa.repeat(kind, count), pa.array(write_ids, pa.int64())]

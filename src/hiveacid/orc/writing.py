@@ -179,10 +179,10 @@ class RecordKeys:
     first: int
 
 
-def write_rows(
+def encode_rows(
     batch: pa.RecordBatch, columns: Sequence[Column], keys: RecordKeys | None, codec: str = "snappy"
 ) -> StripeBlock:
-    """Write a batch (of `stored_values.arrow_schema`) as a flat file and return its stripes.
+    """Encode a batch (of `stored_values.arrow_schema`) as a flat file and return its stripes.
 
     ``keys``: record keys of the rows of an ACID file; None for a file without ACID columns. Raises
     UnsupportedFeatureError for values that only pyorc can write, if it is not installed.
@@ -197,10 +197,10 @@ def write_rows(
     return _write_values(batch, columns, fixed, codec)
 
 
-def write_rows_with_ids(
+def encode_rows_with_ids(
     batch: pa.RecordBatch, columns: Sequence[Column], ids: pa.Table, codec: str
 ) -> StripeBlock:
-    """Write rows that keep their ids, as `write_rows` does.
+    """Encode rows that keep their ids, as `encode_rows` does.
 
     ``ids``: write id, bucket property, row id and current write id, as a table in key order.
     """

@@ -132,7 +132,7 @@ def require_no_update_events(context: WriterContext, table: TableDefinition) -> 
                     raise acid_v1(table.name)
 
 
-def split_by_bucket(
+def split_by_partition_and_bucket(
     table: TableDefinition, dynamic: Sequence[Column], batch: pa.RecordBatch
 ) -> Iterator[tuple[PartitionValues, int, pa.RecordBatch]]:
     """Split a batch (the table's columns, then the dynamic partition columns): dynamic partition values, bucket, rows.

@@ -22,13 +22,13 @@ from hiveacid.core.model import (
 from hiveacid.core.transactions.locks_and_conflicts import LockComponent
 from hiveacid.errors import ConstraintViolationError, StorageError, StoreError
 from hiveacid.orc.stored_values import arrow_schema
-from hiveacid.orc.writing import RecordKeys, StripeBlock, write_rows
+from hiveacid.orc.writing import RecordKeys, StripeBlock, encode_rows
 from hiveacid.ports.catalog import Catalog
 from hiveacid.ports.file_system import FileSystem
 from hiveacid.ports.transactions import Begun, Operation, Remains
 from hiveacid.spark.write.staged_files import StagedFile, StagedKind, TaskReport
 from hiveacid.storage.staging import delete_staging, new_staging_directory
-from hiveacid.streaming.stream_target import StreamTarget, split_by_bucket
+from hiveacid.streaming.stream_target import StreamTarget, split_by_partition_and_bucket
 from hiveacid.table.cast_to_table_columns import single_batch
 from hiveacid.table.partitions import PartitionValues, partition_name
 from hiveacid.table.write.output_directories import OutputDirectories, known_partitions, record_written
@@ -84,7 +84,7 @@ class StreamFile:
             if self.table.kind is TableKind.FULL_ACID:
                 keys = RecordKeys(int(self.write_id), BucketProperty(1, self.bucket).encode(), row)
             row += batch.num_rows
-            yield write_rows(batch, self.table.columns, keys, self.codec)
+            yield encode_rows(batch, self.table.columns, keys, self.codec)
 
 
 def _join_batches(batches: list[pa.RecordBatch]) -> list[pa.RecordBatch]:
@@ -221,7 +221,9 @@ class TransactionBatch:
     def write(self, rows: pa.RecordBatch) -> None:
         """Add rows with the target's columns. Raises ConstraintViolationError for NULL in a NOT NULL column."""
         self._require_not_null(rows)
-        for values, bucket, part in split_by_bucket(self.target.table, self.target.dynamic, rows):
+        for values, bucket, part in split_by_partition_and_bucket(
+            self.target.table, self.target.dynamic, rows
+        ):
             self._file((*self.target.static, *values), bucket).add(part)
         if sum(file.buffered for file in self._files.values()) > _MAX_BUFFERED_BYTES:
             for file in self._files.values():

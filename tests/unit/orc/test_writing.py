@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from hiveacid.core.model import Column
 from hiveacid.errors import UnsupportedFeatureError
 from hiveacid.orc.stored_values import arrow_schema
-from hiveacid.orc.writing import HEADER, StripeBlock, merged_tail, place_stripes, write_rows
+from hiveacid.orc.writing import HEADER, StripeBlock, encode_rows, merged_tail, place_stripes
 from hiveacid.spark.write.changes_of_arrow_rows import require_writable
 from support.exhaustive import examples
 
@@ -80,7 +80,7 @@ def test_nested_values_with_nulls_and_offsets(data: st.DataObject) -> None:
     rows = [{"x": value} for value in data.draw(st.lists(outer, min_size=1, max_size=8))]
     begin = data.draw(st.integers(0, len(rows) - 1))
     batch = pa.RecordBatch.from_pylist(rows, schema).slice(begin)
-    written = orc_file_bytes(write_rows(batch, columns, None))
+    written = orc_file_bytes(encode_rows(batch, columns, None))
     of = schema.field("x").type
     found = [comparable(row[0], of) for row in pyorc.Reader(io.BytesIO(written))]
     assert found == [comparable(row["x"], of) for row in rows[begin:]]
@@ -98,7 +98,7 @@ def test_a_null_struct_in_a_struct(of: str, values: list[Any]) -> None:
     columns = [Column("x", of)]
     schema = arrow_schema(columns)
     batch = pa.RecordBatch.from_pylist([{"x": value} for value in values], schema)
-    written = orc_file_bytes(write_rows(batch, columns, None))
+    written = orc_file_bytes(encode_rows(batch, columns, None))
     kind = schema.field("x").type
     found = [comparable(row[0], kind) for row in pyorc.Reader(io.BytesIO(written))]
     assert found == [comparable(value, kind) for value in values]

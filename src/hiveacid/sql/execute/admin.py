@@ -9,7 +9,7 @@ from hiveacid.config.setting_definitions import AUTO_COMPACT
 from hiveacid.core.transactions.states import CompactionState
 from hiveacid.errors import CompactionError, ConfigError, TransactionStateError
 from hiveacid.ports.transactions import TxnKind
-from hiveacid.sql.execute.change_rows import partition_values
+from hiveacid.sql.execute.change_rows import spec_values
 from hiveacid.sql.execute.context import ExecutionContext, small_frame, string_rows
 from hiveacid.sql.execute.show_rows import abort_transactions
 from hiveacid.sql.statements import administration
@@ -119,7 +119,7 @@ def compact(execution: ExecutionContext, statement: administration.Compact) -> D
     table = AcidTable(execution.context, execution.find(statement.table), execution.joined)
     reports = table.compact(
         statement.kind,
-        partition_values(execution, statement.partition),
+        spec_values(execution, statement.partition),
         wait=statement.wait,
         pool=statement.pool,
         buckets=statement.buckets,

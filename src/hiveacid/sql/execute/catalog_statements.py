@@ -47,7 +47,7 @@ from hiveacid.errors import (
 from hiveacid.ports.transactions import Operation
 from hiveacid.spark.write.column_casts import fit_columns
 from hiveacid.sql.binding.view_text import hive_columns_of
-from hiveacid.sql.execute.change_rows import partition_values
+from hiveacid.sql.execute.change_rows import spec_values
 from hiveacid.sql.execute.context import ExecutionContext, write_result
 from hiveacid.sql.execute.queries_and_views import bound_frame
 from hiveacid.sql.statements import PartitionItem, PartitionSpec, administration, definitions
@@ -114,14 +114,14 @@ def unset_properties(execution: ExecutionContext, statement: definitions.UnsetTa
 
 def truncate(execution: ExecutionContext, statement: definitions.TruncateTable) -> None:
     """TRUNCATE, of a table or of the partitions of a specification."""
-    spec = partition_values(execution, statement.partition)
+    spec = spec_values(execution, statement.partition)
     ddl.truncate(execution.context, execution.find(statement.table), spec, execution.joined)
 
 
 def add_partitions(execution: ExecutionContext, statement: definitions.AddPartitions) -> None:
     """ALTER TABLE ADD PARTITION."""
     specs = [
-        (partition_values(execution, partition.spec) or {}, partition.location)
+        (spec_values(execution, partition.spec) or {}, partition.location)
         for partition in statement.partitions
     ]
     name = execution.find(statement.table)
@@ -212,7 +212,7 @@ def _condition(execution: ExecutionContext, table: TableDefinition, item: Partit
     index = names.index(item.column)
     column = table.partition_columns[index]
     one_column_table = TableDefinition(table.name, (), table.storage, "", (column,))
-    values = partition_values(execution, (item,)) or {}
+    values = spec_values(execution, (item,)) or {}
     written = values[column.name] if item.operator == "=" else None
     try:
         bound = static_values(execution.context, one_column_table, values)[column.name]

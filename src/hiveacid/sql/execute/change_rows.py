@@ -61,7 +61,7 @@ def insert_rows(execution: ExecutionContext, statement: Insert) -> DataFrame:
         with errors_at(statement.table.line, statement.table.column):
             report = run_with_retry(execution.context, name, "OVERWRITE", joined, run, exclusive=True)
         return write_result(execution.context.env, report)
-    options = _options(statement, text, partition_values(execution, statement.partition))
+    options = _options(statement, text, spec_values(execution, statement.partition))
     rows = partial(_rows, execution, text)
     # The source of an overwrite is read under the lock, because it may be the target.
     source = rows if statement.overwrite else rows(joined)
@@ -122,7 +122,7 @@ def multi_insert(execution: ExecutionContext, statement: MultiInsert) -> DataFra
     _require_one_sample(statement)
     names = [execution.find(leg.table) for leg in statement.legs]
     # Computed once: uuid() would give a lock on another partition than the one written.
-    partitions = [partition_values(execution, leg.partition) for leg in statement.legs]
+    partitions = [spec_values(execution, leg.partition) for leg in statement.legs]
     locks = _locks(execution, statement, names, partitions)
     with context.transactions.scope(context.settings, execution.joined) as txn:
         txn.lock(locks)  # all at once and before the snapshot, because a target may be a source, too
@@ -188,15 +188,13 @@ def _locks(
 def load_data(execution: ExecutionContext, statement: LoadData) -> DataFrame:
     """LOAD DATA [LOCAL] INPATH 'path' [OVERWRITE] INTO TABLE t [PARTITION (...)]."""
     name = execution.find(statement.table)
-    options = LoadOptions(
-        statement.local, statement.overwrite, partition_values(execution, statement.partition)
-    )
+    options = LoadOptions(statement.local, statement.overwrite, spec_values(execution, statement.partition))
     with errors_at(statement.table.line, statement.table.column):
         report = load(execution.context, name, statement.path, options, execution.joined)
     return write_result(execution.context.env, report)
 
 
-def partition_values(execution: ExecutionContext, spec: PartitionSpec) -> Mapping[str, object] | None:
+def spec_values(execution: ExecutionContext, spec: PartitionSpec) -> Mapping[str, object] | None:
     """Return the values of PARTITION (...) by column: texts, None for NULL, ``...`` for dynamic columns.
 
     Spark evaluates expressions that are not literals (``dt = current_date()``).

@@ -16,7 +16,7 @@ from hiveacid.errors import HiveAcidError, TransactionStateError, UnsupportedFea
 from hiveacid.sql.binding.table_binder import is_view_of_session
 from hiveacid.sql.execute import admin, catalog_statements, change_rows, queries_and_views, show_and_describe
 from hiveacid.sql.execute.catalog_statements import lock_of_new
-from hiveacid.sql.execute.change_rows import partition_values
+from hiveacid.sql.execute.change_rows import spec_values
 from hiveacid.sql.execute.context import ExecutionContext, empty_result, string_rows
 from hiveacid.sql.execute.queries_and_views import bound_frame
 from hiveacid.sql.execute.show_and_describe import describe_database, describe_history, describe_table
@@ -90,7 +90,7 @@ def _head(execution: ExecutionContext, verb: str, table: TableDefinition, lock: 
 def _insert(execution: ExecutionContext, statement: dml.Insert, text: Slice, mode: str) -> list[str]:
     verb = "INSERT OVERWRITE" if statement.overwrite else "INSERT INTO"
     table = execution.context.require(execution.find(statement.table))
-    static = static_values(execution.context, table, partition_values(execution, statement.partition))
+    static = static_values(execution.context, table, spec_values(execution, statement.partition))
     lines = _head(
         execution, verb, table, insert_lock(execution.context, table, static, overwrite=statement.overwrite)
     )

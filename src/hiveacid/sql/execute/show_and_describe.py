@@ -9,7 +9,7 @@ from typing import TypeAlias
 
 from pyspark.sql import DataFrame
 
-from hiveacid.catalog.ddl import partition_values as full_values
+from hiveacid.catalog.ddl import partition_values
 from hiveacid.config.property_definitions import RESERVED_PROPERTIES
 from hiveacid.config.setting_definitions import REGISTRY
 from hiveacid.core.model import (
@@ -34,7 +34,7 @@ from hiveacid.errors import (
 from hiveacid.spark.formats.types import column_type
 from hiveacid.sql.binding.view_text import find_hiveacid_view
 from hiveacid.sql.execute import show_rows
-from hiveacid.sql.execute.change_rows import partition_values
+from hiveacid.sql.execute.change_rows import spec_values
 from hiveacid.sql.execute.context import ExecutionContext, Row, small_frame, string_rows
 from hiveacid.sql.statements import PartitionSpec, TableRef, administration
 from hiveacid.sql.statements.administration import (
@@ -67,7 +67,7 @@ def partitions(execution: ExecutionContext, statement: administration.ShowPartit
     table = context.require(execution.find(statement.table))
     if not table.partition_columns:
         raise NoSuchPartitionError(f"table {table.name} is not partitioned")
-    static = static_values(context, table, partition_values(execution, statement.partition))
+    static = static_values(context, table, spec_values(execution, statement.partition))
     partitions = partitions_of(context, table, execution.joined) or ()
     matches = matching_partitions(table, partitions, static)
     rows = sorted((partition_name(table, partition.values),) for partition in matches)
@@ -159,14 +159,14 @@ def named_partition(execution: ExecutionContext, name: TableName, spec: Partitio
     if not spec:
         return None
     table = execution.context.require(name)
-    static = static_values(execution.context, table, partition_values(execution, spec))
+    static = static_values(execution.context, table, spec_values(execution, spec))
     return partition_name(table, tuple(static.get(c.name) for c in table.partition_columns))
 
 
 def find_partition(execution: ExecutionContext, table: TableDefinition, spec: PartitionSpec) -> Partition:
     """Return the partition of a full specification. Raises NoSuchPartitionError, SchemaMismatchError."""
     context = execution.context
-    values = full_values(context, table, partition_values(execution, spec) or {})
+    values = partition_values(context, table, spec_values(execution, spec) or {})
     named = dict(zip(table.partition_column_names, values, strict=True))
     partitions = matching_partitions(table, partitions_of(context, table, execution.joined) or (), named)
     if partitions:

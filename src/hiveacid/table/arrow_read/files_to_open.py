@@ -84,7 +84,7 @@ def take_snapshot(
     warn_of_foreign_files(table, locations, txn)
     files = tuple(
         PartitionFiles(
-            partition_values(table, location.partition),
+            partition_scalars(table, location.partition),
             *plan_files(context.fs, table.kind, location),
             location.partition,
         )
@@ -109,7 +109,7 @@ def possible_partitions(
     return [partitions[index] for index in possible_fragments(guarantees, schema, predicate)]
 
 
-def partition_values(table: TableDefinition, partition: Partition | None) -> tuple[pa.Scalar, ...]:
+def partition_scalars(table: TableDefinition, partition: Partition | None) -> tuple[pa.Scalar, ...]:
     """Return a partition's values as Arrow scalars of their columns' types. Raises UnsupportedFeatureError."""
     if partition is None:
         return ()

@@ -27,7 +27,7 @@ from hiveacid.core.format.write_id_lists import ValidWriteIdList
 from hiveacid.core.snapshot.scan_plan import LocationPlan, ScanFile
 from hiveacid.orc.key_order import sort_by_key, split_by_bucket
 from hiveacid.orc.tail import read_tail
-from hiveacid.orc.writing import write_delete_events, write_rows_with_ids
+from hiveacid.orc.writing import encode_rows_with_ids, write_delete_events
 from hiveacid.spark.read.scan import scan
 from hiveacid.spark.read.scan_source import ScanSource
 from hiveacid.spark.session.capabilities import SparkEnvironment
@@ -152,7 +152,7 @@ def _stage_by_bucket(
             block = write_delete_events(ordered, columns, codec)
         else:
             values = single_batch(ordered.select(names))
-            block = write_rows_with_ids(values, columns, ordered.select(_IDS), codec)
+            block = encode_rows_with_ids(values, columns, ordered.select(_IDS), codec)
         files.append(stage_file(context.fs, block, f"{directory}/{bucket}", kind, bucket=bucket))
     return files, TaskReport((directory,), keyed.num_rows, len(files))
 

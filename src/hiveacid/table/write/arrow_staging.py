@@ -19,7 +19,7 @@ from hiveacid.core.model import TableDefinition, partition_value
 from hiveacid.core.schema.types import is_primitive
 from hiveacid.orc.key_order import group_rows, sort_by_key, split_by_bucket
 from hiveacid.orc.stored_values import arrow_schema
-from hiveacid.orc.writing import RecordKeys, StripeBlock, write_delete_events, write_rows
+from hiveacid.orc.writing import RecordKeys, StripeBlock, encode_rows, write_delete_events
 from hiveacid.ports.file_system import FileSystem
 from hiveacid.spark.write.changes_of_arrow_rows import ASSIGNABLE_TYPES, require_writable
 from hiveacid.spark.write.sort_and_stage import (
@@ -102,14 +102,14 @@ def _block(event: EventRows, target: StagingTarget) -> StripeBlock:
         )
     bucket_property = BucketProperty(1, event.bucket, target.statements[event.kind]).encode()
     keys = RecordKeys(int(target.write_id), bucket_property, 0)
-    return write_rows(single_batch(event.rows), columns, keys, codec)
+    return encode_rows(single_batch(event.rows), columns, keys, codec)
 
 
 def stage_empty(fs: FileSystem, target: StagingTarget, directory: str) -> StagedOutput:
     """Write one file without rows, which makes an empty base visible to every engine."""
     columns = target.table.columns
     empty = single_batch(arrow_schema(columns).empty_table())
-    block = write_rows(empty, columns, RecordKeys(0, 0, 0), target.options["compression"])
+    block = encode_rows(empty, columns, RecordKeys(0, 0, 0), target.options["compression"])
     file = stage_file(fs, block, f"{directory}/0", StagedKind.INSERTED)
     return [file], TaskReport((directory,), 0, 1)
 

@@ -9,14 +9,14 @@ import pytest
 from hiveacid.core.model import Column, Partition, TableDefinition, TableName
 from hiveacid.core.schema.storage_formats import ORC
 from hiveacid.errors import UnsupportedFeatureError
-from hiveacid.table.arrow_read.files_to_open import partition_values
+from hiveacid.table.arrow_read.files_to_open import partition_scalars
 
 TABLE = TableDefinition(TableName("db", "t"), (Column("k", "int"),), ORC, "/t")
 
 
 def value_of(hive: str, text: str | None) -> object:
     table = replace(TABLE, partition_columns=(Column("p", hive),))
-    (value,) = partition_values(table, Partition((text,), "/t/p"))
+    (value,) = partition_scalars(table, Partition((text,), "/t/p"))
     return value.as_py()
 
 
