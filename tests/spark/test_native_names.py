@@ -123,6 +123,7 @@ def test_tables_of_a_provider_are_sparks(native: NativeSession) -> None:
         "CREATE TABLE {} USING parquet AS SELECT 1 AS id",
         "CREATE TABLE {} LIKE other",
         "CREATE VIEW {} AS SELECT 1 AS id",
+        "CREATE TABLE IF NOT EXISTS {} (id INT) USING parquet OPTIONS ('a'='b')",
     ],
 )
 def test_nothing_is_created_beside_a_table_that_a_temporary_view_hides(
@@ -134,8 +135,11 @@ def test_nothing_is_created_beside_a_table_that_a_temporary_view_hides(
     sql(f"CREATE TABLE t (id INT) {ACID}")
     native.range(3).createOrReplaceTempView("t")
     native.range(3).createOrReplaceTempView("other")
-    with pytest.raises((AlreadyExistsError, CatalogError)):
+    with pytest.raises((AlreadyExistsError, CatalogError, ParseError)):
         sql(create.format("t"))
+    sql("CREATE TABLE of_view USING parquet OPTIONS ('a'='b') AS SELECT * FROM t")  # which names the view
+    assert rows(sql("SELECT * FROM of_view")) == [(0,), (1,), (2,)]
+    sql("DROP TABLE of_view")
     sql("CREATE TABLE IF NOT EXISTS t (id INT) USING parquet")
     native.catalog.dropTempView("t")
     native.catalog.dropTempView("other")

@@ -349,8 +349,8 @@ def _decide_outside_grammar(context: Context, source: Slice, error: HiveAcidErro
     tokens = source.tokens
     if _makes_transactional(context, tokens):
         raise error  # Spark would create a table that is transactional by its properties only
-    tables = (_find_named_table(context, parts) for parts in _names(context.env, source))
-    owned = [name for name in tables if name is not None]
+    names = [*_names(context.env, source), *_created(context, tokens)]
+    owned = [name for parts in names if (name := _find_named_table(context, parts)) is not None]
     if not owned:
         return Ownership(Owner.SPARK)
     words = [token.keyword for token in tokens]
@@ -364,6 +364,20 @@ def _decide_outside_grammar(context: Context, source: Slice, error: HiveAcidErro
     if words[0] in {"CREATE", "DECLARE", "SET"} and not is_view and _reads_hiveacid_table(context, source):
         return Ownership(Owner.SPARK_READING_HIVEACID)
     raise error
+
+
+def _created(context: Context, tokens: Sequence[Token]) -> Iterator[Sequence[str]]:
+    """Yield the table or view that a statement creates for good, if its text has no database, with the current one.
+
+    A temporary view of the name hides it from queries only.
+    """
+    words = [token.keyword for token in tokens]
+    if words[0] not in {"CREATE", "REPLACE"} or not {"TEMPORARY", "TEMP"}.isdisjoint(words[:5]):
+        return
+    start = next((index for index, word in enumerate(words[:5], 1) if word in {"TABLE", "VIEW"}), 0)
+    start += 3 * (words[start : start + 3] == ["IF", "NOT", "EXISTS"])
+    if start and tokens[start].is_name and words[start + 1 : start + 2] != ["."]:
+        yield context.database, tokens[start].name.lower()
 
 
 def _names(env: SparkEnvironment, source: Slice) -> Iterable[Sequence[str]]:
