@@ -241,6 +241,8 @@ def set_properties(context: Context, name: TableName, changes: Mapping[str, str]
         return
     with exclusive_table(context, name) as (table, txn):
         check_properties(table, changes)
+        if changes_kind and target_kind(table, changes) is not TableKind.PLAIN:
+            raise errors.CatalogError(f"{name} was converted meanwhile: run the statement again")
         changed = table.with_properties(dict(changes))
         if external is not None:
             changed = replace(changed, external=external)

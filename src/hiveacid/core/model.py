@@ -160,9 +160,9 @@ class TableDefinition:
         return 2 if self.property(BUCKETING_VERSION) == "2" else 1
 
     def with_properties(self, changes: dict[str, str]) -> TableDefinition:
-        """Return a copy with properties set."""
-        merged = dict(self.properties) | changes
-        return replace(self, properties=tuple(sorted(merged.items())))
+        """Return a copy with properties set, each in place of that of the same key in another case."""
+        left = self.without_properties(*map(str.lower, changes)).properties
+        return replace(self, properties=tuple(sorted((dict(left) | changes).items())))
 
     def without_properties(self, *keys: str) -> TableDefinition:
         """Return a copy without the properties of these keys, given in lower case."""

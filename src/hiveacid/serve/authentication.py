@@ -35,6 +35,7 @@ logger = logging.getLogger(__name__)
 
 _USER = re.compile(r"[^\s:/\\\x00-\x1f\x7f-\x9f]{1,256}")
 _LONGEST_PASSWORD = 1024
+_OF_OTHERS = 0o026  # permissions that a file with secrets must not give
 _N, _R, _P = 1 << 14, 8, 1  # 16 MB and some 50 ms for each attempt
 _MAX_CHECKS = 4  # at a time: each takes 16 MB
 _MAX_WORK = 1 << 24  # n · r · p of a line
@@ -143,7 +144,7 @@ class PasswordFile:
         try:
             status = self._path.stat()
             if status.st_mtime != self._read[0]:
-                if status.st_mode & 0o026:
+                if status.st_mode & _OF_OTHERS:
                     raise ConfigError(f"{self._path} can be read or written by other users: chmod 600 it")
                 self._read = status.st_mtime, _parse_file(self._path.read_text(encoding="utf-8"))
         except (OSError, UnicodeDecodeError) as error:
@@ -393,7 +394,7 @@ class Kerberos:
             raise ConfigError(
                 f"{principal}: expected SERVICE/HOST@REALM, as in hive/db.example.com@EXAMPLE.COM"
             )
-        if keytab.stat().st_mode & 0o006:
+        if keytab.stat().st_mode & _OF_OTHERS:
             raise ConfigError(f"{keytab} can be read or written by other users: chmod 600 it")
         name = gssapi.Name(principal, gssapi.NameType.kerberos_principal)
         try:

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from hiveacid.catalog.ddl import create_table, drop_partitions, drop_table, replace_table
-from hiveacid.core.model import Partition, TableDefinition, TableName
-from hiveacid.errors import WriteConflictError
+from hiveacid.catalog.ddl import create_table, drop_partitions, drop_table, replace_table, set_properties
+from hiveacid.core.model import Partition, TableDefinition, TableKind, TableName
+from hiveacid.errors import CatalogError, WriteConflictError
 from hiveacid.ports.store import WarehouseStore
 from hiveacid.table.context import Context
 from support.contexts import open_context
@@ -26,8 +26,11 @@ ACID = f"{PLAIN} TBLPROPERTIES ('transactional'='true')"
 class PausedStore:
     """A store whose client sleeps just before a call until its transactions have timed out and others did their work."""
 
-    def __init__(self, store: WarehouseStore, call: str, meanwhile: Callable[[], None]) -> None:
+    def __init__(
+        self, store: WarehouseStore, call: str, meanwhile: Callable[[], None], *, timed_out: bool = True
+    ) -> None:
         self._store, self._call, self._meanwhile = store, call, meanwhile
+        self._timed_out = timed_out
 
     def __getattr__(self, name: str) -> Any:
         """Return a method of the store, after the pause if it is the one."""
@@ -36,7 +39,8 @@ class PausedStore:
             return method
 
         def call(*arguments: Any, **options: Any) -> Any:
-            self._store.abort_txns(self._store.valid_txns().open, "time out")
+            if self._timed_out:
+                self._store.abort_txns(self._store.valid_txns().open, "time out")
             self._meanwhile()
             return method(*arguments, **options)
 
@@ -82,5 +86,26 @@ def test_a_paused_client_leaves_a_later_table_alone(tmp_path: Path, case: str) -
         statement(paused)
     assert [partition.values for partition in other.catalog.list_partitions(T)] == [("1",)]
     assert other.catalog.get_table(CONTENT) is not None
+    for context in (paused, other):
+        context.close()
+
+
+def test_a_table_that_was_converted_meanwhile_does_not_become_plain(tmp_path: Path) -> None:
+    other = open_context(tmp_path / "wh")
+    made(other, PLAIN)
+
+    def convert_first() -> None:
+        if not converted:
+            converted.append(True)
+            set_properties(other, T, {"transactional": "true"})
+
+    converted: list[bool] = []
+    paused = open_context(
+        tmp_path / "wh", lambda store: PausedStore(store, "lock", convert_first, timed_out=False)
+    )
+    with pytest.raises(CatalogError, match="cannot be unset"):
+        set_properties(paused, T, {"transactional": "false"})
+    assert converted
+    assert other.catalog.get_table(T).kind is TableKind.FULL_ACID  # type: ignore[union-attr]
     for context in (paused, other):
         context.close()

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 
 import pytest
 
-from hiveacid.core.model import Displayed, TableName
+from hiveacid.core.model import Column, Displayed, TableDefinition, TableName
+from hiveacid.core.schema.storage_formats import ORC
 
 
 @pytest.mark.parametrize(
@@ -37,3 +38,11 @@ def test_only_plain_facts_are_shown() -> None:
     assert repr(one) == f"Shown(name=d.<t>, where={'x' * 200}...)"
     assert "<th>name</th><td>d.&lt;t&gt;</td>" in one._repr_html_()
     assert "counted=True" in repr(Shown(None, TableName("d", "t"), counted=True))
+
+
+def test_a_property_is_set_in_place_of_one_in_another_case() -> None:
+    columns = (Column("id", "int"),)
+    table = TableDefinition(TableName("d", "t"), columns, ORC, "/t", properties=(("ORC.COMPRESS", "ZLIB"),))
+    changed = table.with_properties({"orc.compress": "SNAPPY"})
+    assert changed.properties == (("orc.compress", "SNAPPY"),)
+    assert changed.property("Orc.Compress") == "SNAPPY"

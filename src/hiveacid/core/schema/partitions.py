@@ -218,9 +218,11 @@ def canonical_text(value: str, hive: str) -> str | None:
 
 
 def _whole_number(value: str, kind: str, _: str) -> str | None:
-    if not re.fullmatch(r"[+-]?[0-9]+", value) or not -(1 << _BITS[kind]) <= int(value) < 1 << _BITS[kind]:
+    match = re.fullmatch(r"\+?(-?)0*([0-9]{1,19})", value)  # Python refuses to read thousands of digits
+    if match is None or value.startswith("+-"):
         return None
-    return str(int(value))
+    number = int("".join(match.groups()))
+    return str(number) if -(1 << _BITS[kind]) <= number < 1 << _BITS[kind] else None
 
 
 def _decimal(value: str, _: str, arguments: str) -> str | None:
@@ -276,9 +278,12 @@ def is_time_skipped(value: str, zone: str) -> bool:
     """Tell whether a time zone skips a wall-clock time, as at the start of summer time."""
     try:
         known, time = ZoneInfo(zone), datetime.fromisoformat(value)
+        there_and_back = time.replace(tzinfo=known).astimezone(UTC).astimezone(known)
     except (ValueError, ZoneInfoNotFoundError):  # such as +02:00, which skips none
         return False
-    return time.replace(tzinfo=known).astimezone(UTC).astimezone(known).replace(tzinfo=None) != time
+    except OverflowError:  # in UTC the time is in the year 0 or 10000
+        return False
+    return there_and_back.replace(tzinfo=None) != time
 
 
 def _java_text(value: str, layout: str) -> str | None:

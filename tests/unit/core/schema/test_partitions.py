@@ -148,6 +148,10 @@ def test_other_texts_are_not(hive: str, value: str) -> None:
         ("decimal(5,2)", "-1.555", "-1.56"),
         ("decimal(5,2)", "999.995", None),
         ("decimal(5,2)", "-0.001", "0.00"),
+        ("int", "-" + "0" * 5000 + "6", "-6"),
+        ("int", "9" * 5000, None),
+        ("int", "+-6", None),
+        ("int", "+06", "6"),
         ("decimal(20,8)", "1e-8", "0.00000001"),
         ("decimal(10)", "1e99999", None),
         ("double", "9.999999999999999E22", "1.0E23"),
@@ -247,5 +251,7 @@ def test_times_that_a_zone_skips() -> None:
         ("2024-10-27 02:30:00", "Europe/Berlin"),  # twice, but not skipped
         ("2024-03-31 02:30:00", "+01:00"),
         ("x", "Europe/Berlin"),
+        ("0001-01-01 00:00:00", "Europe/Berlin"),  # the year 0 in UTC
+        ("9999-12-31 23:30:00", "America/New_York"),
     ):
         assert not is_time_skipped(value, zone)
