@@ -14,9 +14,10 @@ from typing import TypeAlias
 
 from hiveacid.config.property_definitions import HISTORY_FROM
 from hiveacid.core.compaction.queue_records import Compaction
-from hiveacid.core.format.names import DeltaName
+from hiveacid.core.format.names import BaseName, DeltaName
 from hiveacid.core.format.write_id_lists import ValidWriteIdList
 from hiveacid.core.model import Partition, ShownAsText, TableDefinition, WriteId
+from hiveacid.core.snapshot.directory_listing import DataFormat
 from hiveacid.core.transactions.commit_records import CommitRecord, last_committed, write_ids_before
 from hiveacid.core.transactions.states import CompactionState
 from hiveacid.errors import NotEnoughHistoryError, UnsupportedFeatureError
@@ -164,17 +165,26 @@ def history_rows(
     """Return the commits of a table and its compactions, newest first (`HISTORY`).
 
     A compaction has no write id; its row gives the partition, and the number and size of the files that it wrote. A
-    Hive Metastore keeps no commits. Rows then come from the existing directories, with write id, files and bytes, and
-    all else is NULL.
+    Hive Metastore keeps no commits. Rows of write ids then come from the existing directories, with files and bytes, and
+    all else is NULL; a compaction stands above the highest write id that it covered.
     """
+    jobs = [
+        (job, moment)
+        for job in access.store.show_compactions()
+        if job.request.table == table.name
+        and job.state in _DONE
+        # a metastore of Hive 3 knows only when the job ended
+        and (moment := job.commit_time or job.ended) is not None
+    ]
     try:
         rows = [(commit.committed, _commit_row(commit)) for commit in access.store.commits(table.name)]
     except UnsupportedFeatureError:
-        rows = [(write_id, row) for write_id, row in _rows_on_disk(inventory_of(access, table, partitions))]
-        return [row for _, row in sorted(rows, key=lambda pair: -pair[0])]
-    for job in access.store.show_compactions():
-        if job.request.table == table.name and job.state in _DONE and job.commit_time is not None:
-            rows.append((job.commit_time, _compaction_row(job)))
+        written = [
+            (write_id, 0, row) for write_id, row in _rows_on_disk(inventory_of(access, table, partitions))
+        ]
+        compacted = [(job.high_watermark or 0, moment, _compaction_row(job, moment)) for job, moment in jobs]
+        return [row for *_, row in sorted([*written, *compacted], key=lambda one: one[:2], reverse=True)]
+    rows += [(moment, _compaction_row(job, moment)) for job, moment in jobs]
     return [row for _, row in sorted(rows, key=lambda pair: (-pair[0], -(_number(pair[1][0]))))]
 
 
@@ -207,7 +217,7 @@ def _commit_row(commit: CommitRecord) -> HistoryRow:
     )
 
 
-def _compaction_row(job: Compaction) -> HistoryRow:
+def _compaction_row(job: Compaction, committed: int) -> HistoryRow:
     output = json.loads(job.details or "{}").get("after") or {}
     request = job.request
     operation = f"COMPACT {request.kind.upper()}"
@@ -216,7 +226,7 @@ def _compaction_row(job: Compaction) -> HistoryRow:
     actor = (None, None, job.worker)
     return (
         None,
-        utc_datetime(job.commit_time or 0),
+        utc_datetime(committed),
         operation,
         None,
         *actor,
@@ -230,14 +240,24 @@ def _rows_on_disk(inventory: TableInventory) -> Iterator[tuple[int, HistoryRow]]
     sizes: dict[int, list[int]] = defaultdict(lambda: [0, 0])
     for location in inventory.locations:
         for directory in location.directories:
-            name = directory.name
-            if not isinstance(name, DeltaName) or name.min_write_id != name.max_write_id:
-                continue
-            if inventory.snapshot.write_ids.is_valid(name.min_write_id):
-                sizes[int(name.min_write_id)][0] += directory.files
-                sizes[int(name.min_write_id)][1] += directory.bytes
+            writer = _writer_of(directory.name, location.metadata.get(directory.path, ""))
+            if writer is not None and inventory.snapshot.write_ids.is_valid(writer):
+                sizes[int(writer)][0] += directory.files
+                sizes[int(writer)][1] += directory.bytes
     for write_id, (files, size) in sizes.items():
         yield write_id, (write_id, *[None] * 10, files, size, None)
+
+
+def _writer_of(name: BaseName | DeltaName | None, metadata: str) -> WriteId | None:
+    """Return the write id whose statement wrote a directory; None for several, and for a base of a compaction.
+
+    ``metadata``: text of the ``_metadata_acid`` file, by which Hive 3 marks such a base.
+    """
+    if name is None or name.span[0] != name.span[1]:
+        return None
+    if isinstance(name, BaseName) and (name.visibility_txn_id or DataFormat.COMPACTED in metadata):
+        return None
+    return name.span[0]
 
 
 def snapshot_rows(access: TableAccess, table: TableDefinition) -> list[HistoryRow]:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from hiveacid.core.format.names import BaseName, DeltaName, is_hidden
@@ -52,12 +52,16 @@ TableAccess: TypeAlias = Context | StandaloneAccess
 
 @dataclass(frozen=True)
 class LocationInventory:
-    """The items of a partition (or of a whole table, ``name`` None); ``inventory`` is None if the directory is missing."""
+    """The items of a partition (or of a whole table, ``name`` None); ``inventory`` is None if the directory is missing.
+
+    ``metadata``: texts of the ``_metadata_acid`` files of bases without ``_v``, by directory path.
+    """
 
     name: str | None
     root: str
     inventory: Inventory | None
     entries: tuple[FileEntry, ...] = ()
+    metadata: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def directories(self) -> tuple[DirectoryItem, ...]:
@@ -160,6 +164,7 @@ def _location_inventory(
         root,
         take_inventory(entries, snapshot, metadata, table.kind, staging_txn_id, min_write_id),
         entries,
+        metadata,
     )
 
 

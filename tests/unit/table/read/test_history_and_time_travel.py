@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, NoReturn
 
+from hiveacid.core.compaction.queue_records import Compaction, CompactionRequest
 from hiveacid.core.format.write_id_lists import ValidWriteIdList
 from hiveacid.core.model import TableDefinition, WriteId
 from hiveacid.core.transactions.commit_records import (
@@ -84,6 +85,35 @@ def test_where_no_commits_are_kept_directories_tell(tmp_path: Path) -> None:
     rows = history_rows(shelf, table, None)
     assert [(row[0], row[11], row[12]) for row in rows] == [(3, 1, 3), (2, 1, 3), (1, 1, 3)]
     assert {one for row in rows for one in (*row[1:11], row[13])} == {None}
+
+
+def test_where_no_commits_are_kept_compactions_and_overwrites_are_told(tmp_path: Path) -> None:
+    """INSERT OVERWRITE has a directory of its own; the bases of compactions, of Hive 3 and 4, are no commits."""
+    store = Metastore(clock=ManualClock(START))
+    shelf, table = shelf_of(store, tmp_path)
+    for name, marker in (("base_0000003", ""), ("base_0000002", "compacted"), ("base_0000003_v0000009", "")):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "bucket_00000").write_bytes(b"12345")
+        if marker:
+            (tmp_path / name / "_metadata_acid").write_text(
+                f'{{"thisFileVersion": "0", "dataFormat": "{marker}"}}', encoding="utf-8"
+            )
+    request = CompactionRequest(ORDERS, None, "major")
+    jobs = [
+        Compaction(1, request, "succeeded", "w", ended=START, high_watermark=WriteId(2)),  # as of Hive 3
+        Compaction(2, request, "ready for cleaning", commit_time=START + 5, high_watermark=WriteId(3)),
+        Compaction(3, request, "failed", ended=START, high_watermark=WriteId(3)),
+    ]
+    store.show_compactions = lambda: tuple(jobs)  # type: ignore[method-assign]
+    rows = history_rows(shelf, table, None)
+    assert [(row[0], row[2], row[11], row[12]) for row in rows] == [
+        (None, "COMPACT MAJOR", None, None), (3, None, 2, 8), (None, "COMPACT MAJOR", None, None),
+        (2, None, 1, 3), (1, None, 1, 3),
+    ]  # fmt: skip
+    assert [row[1] for row in rows if row[0] is None] == [
+        datetime.fromtimestamp(START / 1000 + 0.005, UTC),
+        datetime.fromtimestamp(START / 1000, UTC),
+    ]
 
 
 def test_commits_of_one_millisecond_are_one_point(tmp_path: Path) -> None:
