@@ -12,7 +12,12 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from functools import partial
 
-from hiveacid.config.property_definitions import CONVERSION, TRANSACTIONAL, TRANSACTIONAL_PROPERTIES
+from hiveacid.config.property_definitions import (
+    CONVERSION,
+    KIND_PROPERTIES,
+    TRANSACTIONAL,
+    TRANSACTIONAL_PROPERTIES,
+)
 from hiveacid.core.format.acid_columns import MAX_BUCKET
 from hiveacid.core.format.names import DeltaName, has_hidden_prefix, parse_original_file
 from hiveacid.core.model import TableDefinition, TableKind, TableName, WriteId
@@ -33,7 +38,6 @@ from hiveacid.transactions.transaction import Transaction
 
 SKIPPED_WRITE_IDS = 10_000_000
 """Write ids that a conversion to full ACID skips (``seedWriteIdOnAcidConversion``)."""
-_KIND_PROPERTIES = (TRANSACTIONAL.name, TRANSACTIONAL_PROPERTIES.name)
 
 
 def target_kind(table: TableDefinition, changes: Mapping[str, str]) -> TableKind:
@@ -119,8 +123,8 @@ def _require_store_can_convert(context: Context, table: TableDefinition, kind: T
 def _converted_definition(
     table: TableDefinition, kind: TableKind, changes: Mapping[str, str]
 ) -> TableDefinition:
-    replaced = (*_KIND_PROPERTIES, CONVERSION.name) if table.kind is TableKind.PLAIN else _KIND_PROPERTIES
-    others = {key: value for key, value in changes.items() if key.lower() not in _KIND_PROPERTIES}
+    replaced = (*KIND_PROPERTIES, CONVERSION.name) if table.kind is TableKind.PLAIN else KIND_PROPERTIES
+    others = {key: value for key, value in changes.items() if key.lower() not in KIND_PROPERTIES}
     kind_properties = {
         TRANSACTIONAL.name: "true",
         TRANSACTIONAL_PROPERTIES.name: "insert_only" if kind is TableKind.INSERT_ONLY else "default",

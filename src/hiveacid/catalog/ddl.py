@@ -25,11 +25,11 @@ from hiveacid.catalog.definition_rules import (
 from hiveacid.config.property_definitions import (
     BUCKETING_VERSION,
     HISTORY_FROM,
+    KIND_PROPERTIES,
     LAST_DDL_TIME,
     LAYOUT_LEVEL,
     ORC_COMPRESS,
     PARTITIONS_DROPPED,
-    TRANSACTIONAL,
     TRANSACTIONAL_PROPERTIES,
 )
 from hiveacid.core.format.acid_columns import MAX_BUCKET
@@ -47,13 +47,6 @@ from hiveacid.core.schema.location_overlap import lies_in, overlap, place_of_par
 from hiveacid.core.schema.partitions import KnownPartitions, parse_partition_values, require_partitions
 from hiveacid.core.schema.storage_formats import FileKind, file_kind, supported_file_kind
 from hiveacid.core.transactions.locks_and_conflicts import LockComponent, LockType
-from hiveacid.errors import (
-    AlreadyExistsError,
-    CatalogError,
-    NoSuchDatabaseError,
-    NoSuchTableError,
-    did_you_mean,
-)
 from hiveacid.ports.transactions import Start, current_write_ids_of
 from hiveacid.spark.write.column_casts import empty_rows
 from hiveacid.storage.paths import absolute, is_local, real_path
@@ -233,7 +226,7 @@ def set_properties(context: Context, name: TableName, changes: Mapping[str, str]
     changes, external = split_external(changes)
     check_properties(table, changes)
     check_entries(name, changes)
-    changes_kind = any(key.lower() in (TRANSACTIONAL.name, TRANSACTIONAL_PROPERTIES.name) for key in changes)
+    changes_kind = any(key.lower() in KIND_PROPERTIES for key in changes)
     if changes_kind and target_kind(table, changes) is not TableKind.PLAIN:
         if external is not None:
             raise errors.CatalogError(f"{name}: set 'EXTERNAL' in a statement of its own")
@@ -259,12 +252,9 @@ def unset_properties(
     with exclusive_table(context, name) as (table, txn):
         for key in names:
             if table.property(key) is None and not if_exists:
-                near = did_you_mean(key, dict(table.properties))
+                near = errors.did_you_mean(key, dict(table.properties))
                 raise errors.CatalogError(f"{name} has no property {key}{near}")
-        if any(
-            key.lower() in (TRANSACTIONAL.name, TRANSACTIONAL_PROPERTIES.name, BUCKETING_VERSION.name)
-            for key in names
-        ):
+        if any(key.lower() in (*KIND_PROPERTIES, BUCKETING_VERSION.name) for key in names):
             raise errors.CatalogError(f"{name}: properties that decide how files are read cannot be unset")
         put_definition(context, table, table.without_properties(*map(str.lower, names)), txn)
 
@@ -507,18 +497,18 @@ def require_view(context: Context, name: TableName) -> ViewDefinition:
     if view is not None:
         return view
     if context.catalog.get_table(name) is not None:
-        raise CatalogError(f"{name} is a table, not a view")
-    raise NoSuchTableError(f"view {name} does not exist: see SHOW VIEWS IN {name.database}")
+        raise errors.CatalogError(f"{name} is a table, not a view")
+    raise errors.NoSuchTableError(f"view {name} does not exist: see SHOW VIEWS IN {name.database}")
 
 
 def require_free_view_name(context: Context, name: TableName, *, replaces: bool = False) -> None:
     """Raise AlreadyExistsError, NoSuchDatabaseError or CatalogError unless a view may have this name."""
     if context.catalog.get_database(name.database) is None:
-        raise NoSuchDatabaseError(f"database {name.database} does not exist: CREATE DATABASE first")
+        raise errors.NoSuchDatabaseError(f"database {name.database} does not exist: CREATE DATABASE first")
     if context.catalog.get_table(name) is not None:
-        raise AlreadyExistsError(f"table {name} exists already")
+        raise errors.AlreadyExistsError(f"table {name} exists already")
     if not replaces and context.catalog.get_view(name) is not None:
-        raise AlreadyExistsError(f"view {name} exists already: use CREATE OR REPLACE VIEW")
+        raise errors.AlreadyExistsError(f"view {name} exists already: use CREATE OR REPLACE VIEW")
     check_name("view", name.name)
 
 
@@ -563,7 +553,7 @@ def unset_view_properties(context: Context, name: TableName, keys: Sequence[str]
         properties = dict(view.properties)
         missing = [key for key in keys if key not in properties]
         if missing and not if_exists:
-            raise CatalogError(f"view {name} has no property {missing[0]}")
+            raise errors.CatalogError(f"view {name} has no property {missing[0]}")
         return replace(view, properties=tuple((k, v) for k, v in view.properties if k not in keys))
 
     alter_view(context, name, edit)

@@ -9,18 +9,17 @@ from collections.abc import Iterable, Mapping, Sequence
 from hiveacid.config import Settings
 from hiveacid.config.property_definitions import (
     BUCKETING_VERSION,
+    KIND_PROPERTIES,
     PREFIXES,
     RESERVED_PROPERTIES,
     TABLE_PROPERTIES,
-    TRANSACTIONAL,
-    TRANSACTIONAL_PROPERTIES,
     compactor_settings,
 )
 from hiveacid.core.model import TableDefinition, TableName
 from hiveacid.core.schema.location_overlap import (
     STORE_DIRECTORY,
     Place,
-    first_conflict,
+    first_overlapping_place,
     place_of_database,
     place_of_table,
 )
@@ -55,9 +54,10 @@ def check_name(what: str, name: str) -> None:
 
 
 def check_place(new: Place, context: Context) -> None:
-    """Raise CatalogError for a location that conflicts with another one (`first_conflict`), with the warehouse or the store.
+    """Raise CatalogError for a location that conflicts with another one, with the warehouse or the store.
 
-    The store compares again when it records the location, so that of two clients at once one is refused.
+    `first_overlapping_place` has the rule. The store compares again when it records the location, so that of two clients
+    at once one is refused.
     """
     _require_free(new, _places(context))
 
@@ -65,8 +65,8 @@ def check_place(new: Place, context: Context) -> None:
 def place_table(context: Context, name: TableName, directory: str, given: str) -> str:
     """Return the location of a new table: the given one, or Hive's default in a database's directory.
 
-    While a renamed table still uses the default one, it is one beside it. Raises CatalogError for a location that is
-    not free.
+    If a renamed table still uses the default location, the new table gets one beside it. Raises CatalogError for a
+    location that is not free.
     """
     places = _places(context)
     usual = f"{directory}/{name.name}"
@@ -80,7 +80,7 @@ def place_database(context: Context, name: str, given: str) -> str:
     """Return the location of a new database: the given one, or ``name.db`` in the warehouse, as for `place_table`."""
     places = _places(context)
     default = place_of_database(name, f"{context.warehouse}/{name}.db")
-    is_used = not given and first_conflict(default, places, real_paths()) is not None
+    is_used = not given and first_overlapping_place(default, places, real_paths()) is not None
     location = absolute(given or (_beside(default.location) if is_used else default.location))
     _require_free(place_of_database(name, location), places)
     return location
@@ -95,7 +95,7 @@ def _places(context: Context) -> Sequence[Place]:
 
 
 def _require_free(new: Place, places: Sequence[Place]) -> None:
-    other = first_conflict(new, places, real_paths())
+    other = first_overlapping_place(new, places, real_paths())
     if other is not None:
         raise location_taken(new.location, other)
 
@@ -107,8 +107,6 @@ def _beside(location: str) -> str:
 logger = logging.getLogger(__name__)
 
 _MISSPELT = 0.85  # similarity of a key to one of config/property_definitions.py
-# `convert.target_kind` checks them together, with the table's kind
-_KIND_PROPERTIES = frozenset({TRANSACTIONAL.name, TRANSACTIONAL_PROPERTIES.name})
 
 
 def check_properties(table: TableDefinition, changes: Mapping[str, str]) -> None:
@@ -152,7 +150,8 @@ def check_entries(name: TableName, properties: Mapping[str, str]) -> None:
         lower = key.lower()
         try:
             compactor_settings(Settings(), [(key, text)])
-            if lower in known_properties and lower not in _KIND_PROPERTIES:
+            # `convert.target_kind` checks the kind's properties together
+            if lower in known_properties and lower not in KIND_PROPERTIES:
                 known_properties[lower].check(text)
         except ConfigError as error:
             raise ConfigError(f"{name}: property {key}: {error}") from error

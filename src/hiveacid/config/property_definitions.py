@@ -1,8 +1,8 @@
 """Registry of table properties: every key of TBLPROPERTIES or SERDEPROPERTIES that the code reads or writes.
 
 Other keys are kept with the table and shown, and change nothing. ``tools/generated_pages.py`` generates the page
-``docs/table-properties.md`` from this module. The package ``core`` must not import it. The names of keys that ``core``
-reads are therefore defined there and imported here.
+``docs/table-properties.md`` from this module. The package ``core`` must not import this module. The
+names of keys that ``core`` reads are therefore constants of ``core``, which this module imports.
 """
 
 from __future__ import annotations
@@ -309,6 +309,8 @@ SPARK_PROVIDER = TableProperty(
     "Spark",
 )
 
+KIND_PROPERTIES = (TRANSACTIONAL.name, TRANSACTIONAL_PROPERTIES.name)
+"""Properties that decide the kind of a table."""
 RESERVED_PROPERTIES = frozenset(
     {
         entry.name

@@ -289,7 +289,8 @@ _MERGES: dict[int, Callable[[Sequence[ProtobufMessage]], bytes]] = {
 }
 
 
-FIRST_GREGORIAN = date(1582, 10, 15)
+FIRST_GREGORIAN = -141_427
+"""Days from the epoch to 1582-10-15."""
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _FIRST_TIME, _LAST_TIME = datetime(1600, 1, 1, tzinfo=UTC), datetime(9990, 1, 1, tzinfo=UTC)
 _SHIFT = timedelta(days=2)
@@ -313,9 +314,7 @@ def _bound(kind: str, value: Any, *, upper: bool) -> Any:
             return value
         case int() if kind == "date":
             day = _EPOCH.toordinal() + value
-            return (
-                date.fromordinal(day) if FIRST_GREGORIAN.toordinal() <= day <= date.max.toordinal() else None
-            )
+            return date.fromordinal(day) if value >= FIRST_GREGORIAN and day <= date.max.toordinal() else None
         case int() if kind == "timestamp":
             try:
                 moment = _EPOCH + timedelta(milliseconds=value)

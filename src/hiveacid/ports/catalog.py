@@ -68,7 +68,7 @@ class Catalog(Protocol):
         """Return the directories of all databases and tables, and of the partitions outside their tables'.
 
         A new location is compared with them before its directory is used, and again by the methods that record it, which
-        raise CatalogError if it conflicts (`first_conflict`). A metastore does not compare, and gives no partitions.
+        raise CatalogError if it conflicts (`first_overlapping_place`). A metastore does not compare, and gives no partitions.
         """
 
     def drop_database(self, name: str) -> None:

@@ -9,6 +9,7 @@ from typing import Protocol
 
 from hiveacid.core.format.write_id_lists import ValidTxnList, ValidWriteIdList
 from hiveacid.core.model import LockId, TableDefinition, TableName, TxnId, WriteId
+from hiveacid.core.snapshot.directory_listing import OWN_PREFIX
 from hiveacid.core.transactions.commit_records import CommitRecord, StreamBatch, TableOperation
 from hiveacid.core.transactions.locks_and_conflicts import LockComponent, LockState
 from hiveacid.ports.catalog import NO_CHANGES, CatalogChanges
@@ -68,7 +69,7 @@ class WriteIdPort(Protocol):
         """
 
 
-STAND_IN_PREFIX = ".hiveacid-"
+STAND_IN_PREFIX = OWN_PREFIX
 """Directory name prefix of the stand-in tables of :meth:`WriteIdPort.restart_write_ids`."""
 
 

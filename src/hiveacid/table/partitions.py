@@ -38,7 +38,9 @@ def partition_name(table: TableDefinition, values: PartitionValues) -> str | Non
 
 
 def require_changeable(context: Context, table: TableDefinition, scanned: Iterable[Partition | None]) -> None:
-    """Refuse to change rows of partitions whose names Spark does not make from the rows: delete events would miss them.
+    """Refuse to change rows of partitions whose name differs from the text that Spark makes of the rows' value.
+
+    Delete events would miss these rows.
 
     ``scanned``: partitions whose rows may change. Their texts may be no values of their columns, or times that the
     session's time zone skips, which Spark reads as an hour later. Raises UnsupportedFeatureError.

@@ -19,7 +19,7 @@ logger = logging.getLogger(__name__)
 _LONGEST_TURN = 10.0
 _ABORTED = "was aborted (timed out, or by ABORT TRANSACTIONS)"
 _MISSING = "is not known to the store any more"
-# Another process may abort silent transactions by its own hive.txn.timeout; this is safe if that has at least 300 s.
+# Another process may abort silent transactions by its own hive.txn.timeout: safe as long as each has at least 300 s.
 _LONGEST_INTERVAL = 150.0
 _OWNER_THREAD: ContextVar[int | None] = ContextVar("hiveacid_owner_thread", default=None)
 _BEATS_PER_TIMEOUT = 3  # if the store has a time-out of its own: one lost heartbeat is no harm

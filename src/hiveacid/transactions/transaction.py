@@ -165,7 +165,7 @@ class Transaction(Displayed):
 
         Call it after listing a directory. The cleaner keeps the files of open transactions only, so a transaction that
         slept past its time-out could miss directories without noticing. If the last sign of life may be overdue, another client may
-        abort the transaction just after the answer, so a heartbeat comes first then. It asks for the one that holds the locks, too.
+        abort the transaction just after the answer, so a heartbeat comes first then. It also checks `guard`, which holds the locks.
         """
         self._require_open()
         if self.guard is not None:
@@ -184,8 +184,8 @@ class Transaction(Displayed):
         """Return `require_open_in_store` for the publishing of one statement; it asks at the first call, then once a second.
 
         Several threads may call it. A writer calls it once all its files are staged below the table, and before each one
-        gets its final name. Without the transaction another client may own the directory. After the call DROP TABLE or the
-        cleaner delete the staged files first, so that a writer that is paused here does not find them.
+        gets its final name. Once the transaction has ended, another client may own the directory. DROP TABLE and the cleaner
+        delete staged files first; a writer that was paused after this check then finds none to move.
         """
         lock, asked_at = threading.Lock(), [-_ASK_AGAIN]
 
@@ -250,7 +250,8 @@ class Transaction(Displayed):
     def write_id(self, table: TableName, *, publishing: bool = True) -> WriteId:
         """Return the transaction's write id for a table, allocated at the first call.
 
-        ``publishing``: the caller names directories by it. A caller that names none yet sets :attr:`published` later.
+        ``publishing``: the caller names directories by it. False: the caller sets :attr:`published`
+        itself before it makes a directory.
         """
         self._require_open()
         self.published = self.published or publishing
@@ -282,11 +283,16 @@ class Transaction(Displayed):
             )
 
     def commit(self) -> None:
-        """Commit: make all writes visible. Raises WriteConflictError or TransactionAbortedError; then none is visible.
+        """Commit: make all writes visible.
 
-        Raises StreamReplayedError, StreamFencedError (both abort the transaction) for the batch of a stream.
+        It raises these errors. After each of them but the last, no write of the transaction is visible.
 
-        Raises CommitStateUnknownError if the answer was lost and the store cannot be asked; then the files stay in place.
+        - WriteConflictError: another transaction changed the same table or partition and committed first.
+        - StreamReplayedError: the batch of the stream was committed before.
+        - StreamFencedError: another copy of the streaming query registered later.
+        - TransactionAbortedError: the transaction was aborted before, by a timeout or by ABORT TRANSACTIONS.
+        - FailedTransactionError: a statement of the transaction had failed half-way.
+        - CommitStateUnknownError: the answer was lost and the store cannot be asked; the files stay in place.
         """
         self._require_open()
         if self.failed:

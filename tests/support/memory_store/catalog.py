@@ -17,7 +17,7 @@ from hiveacid.core.model import (
 )
 from hiveacid.core.schema.location_overlap import (
     Place,
-    first_conflict,
+    first_overlapping_place,
     is_same_location,
     lies_in,
     place_of_database,
@@ -232,7 +232,7 @@ class MemoryCatalog(MemoryBase):
     def _require_free(self, new: Iterable[Place]) -> None:
         others = list(self.places())
         for place in new:
-            other = first_conflict(place, others, str)
+            other = first_overlapping_place(place, others, str)
             if other is not None:
                 raise refusals.location_taken(place.location, other)
             others.append(place)

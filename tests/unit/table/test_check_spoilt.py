@@ -92,7 +92,7 @@ SPOILT: list[tuple[FindingKind, str, dict[str, bytes]]] = [
     (FindingKind.KEY_INDEX, FIRST, {
         FIRST: acid(*inserts(1, ROWS), metadata=META | {"hive.acid.key.index": "1,536870912,2;"})}),
     (FindingKind.VERSION_FILE, "delta_0000001_0000001_0000", {"delta_0000001_0000001_0000/_orc_acid_version": b"x"}),
-    (FindingKind.UPDATE_EVENT, FIRST, {FIRST: acid((1, 1, KEY[1], 0, 1, (1, "x")), metadata=META | {
+    (FindingKind.ACID_V1_EVENT, FIRST, {FIRST: acid((1, 1, KEY[1], 0, 1, (1, "x")), metadata=META | {
         "hive.acid.stats": "1,0,0", "hive.acid.key.index": "1,536870912,0;"})}),
     (FindingKind.INSERT_METADATA, FIRST, {FIRST: acid(*inserts(1, ROWS), metadata=META | {"hive.acid.stats": "9,0,0"})}),
     (FindingKind.INSERT_METADATA, FIRST, {FIRST: acid(*inserts(1, ROWS), metadata=without(META, "hive.acid.version"))}),

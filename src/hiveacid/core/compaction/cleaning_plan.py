@@ -198,8 +198,8 @@ def _abort_records_removable_up_to(
     """Return the write id up to which no row of an aborted or open write id stays on disk (HIVE-24481).
 
     Without its record, an aborted id counts as committed, so no directory with its rows may be left. An open id may be
-    aborted before the records are dropped. Streamed deltas keep such rows. Without visibility suffix the result of a minor compaction looks like a streamed delta. It therefore holds
-    ids back until a major compaction.
+    aborted before the records are dropped. A streamed delta may hold such rows. The result of a minor compaction
+    without ``_v`` has the same form of name. Both hold the ids back until a major compaction.
     """
     lowest = top
     for path in {entry.path.partition("/")[0] for entry in entries} - deleted:

@@ -3,8 +3,8 @@
 Rules: Hive 4's ``Initiator``, ``TableOptimizer`` and ``CompactorUtil.determineCompactionType``. The first question,
 whether it may be compacted now, needs the queue only. The second, whether it pays, needs a listing.
 
-Failures are those of jobs. How often a job is queued again because its worker was lost is
-`stores.refusals.Limits.max_lost_workers`.
+This module counts failed jobs. `stores.refusals.Limits.max_lost_workers` limits how often a job is queued again because
+its worker was lost.
 """
 
 from __future__ import annotations
@@ -157,8 +157,8 @@ def _failures_in_a_row(attempts: Sequence[Attempt], limit: int) -> list[Attempt]
 def decide_by_aborts(candidate: CompactionCandidate, thresholds: Thresholds, now: int) -> Decision | None:
     """Return the compaction that aborted transactions require, None if they require none.
 
-    Transactions that were aborted before the last successful compaction do not count again. It has dropped their
-    rows, so other locations keep their ids in the store.
+    Transactions that were aborted before the last successful compaction do not count again. That compaction has
+    dropped their rows; the store keeps their ids for the sake of other locations.
     """
     began = max(
         (attempt.started or 0 for attempt in candidate.attempts if attempt.state in _ENDED_WELL), default=0

@@ -64,7 +64,9 @@ def place_of_partition(name: TableName, location: str) -> Place:
     return Place(location, f"a partition of {name}", name, is_partition=True)
 
 
-def first_conflict(new: Place, others: Iterable[Place], real_path: Callable[[str], str]) -> Place | None:
+def first_overlapping_place(
+    new: Place, others: Iterable[Place], real_path: Callable[[str], str]
+) -> Place | None:
     """Return the place with which a new one conflicts; None if it is free.
 
     DROP and INSERT OVERWRITE delete files below a location. It must therefore not overlap with that of another table or

@@ -107,7 +107,10 @@ def differs_in_layout(one: StorageFormat, other: StorageFormat) -> bool:
 
 
 def _effective(storage: StorageFormat) -> dict[str, str]:
-    """Return the SerDe properties that matter. Hive 4 leaves others out of a table, but not of older partitions."""
+    """Return the SerDe properties that decide the layout.
+
+    Hive 4 leaves the others out of a table's definition, but not out of those of its older partitions.
+    """
     properties = {key.lower(): value for key, value in storage.serde_properties if key.lower() != "path"}
     if FIELD_DELIMITER in properties or properties.get(SERIALIZATION_FORMAT) == "1":
         properties.pop(SERIALIZATION_FORMAT, None)

@@ -47,7 +47,7 @@ class ChangeSpan:
         return self.until.count_valid(low, high) > self.after.count_valid(low, high)
 
     def reaches_back(self, low: int, high: int) -> bool:
-        """Tell whether ``after`` lacks a write id of ``low`` to ``high`` that is committed by now.
+        """Tell whether a write id of ``low`` to ``high`` is committed now but not in ``after``.
 
         A directory that merges these write ids then has rows that the earlier snapshot must not have.
         """

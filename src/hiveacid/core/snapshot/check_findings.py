@@ -168,7 +168,7 @@ class FindingKind(Enum):
         "hidden-rows", _N, "rows of aborted or open write ids in a directory that is read: readers skip them",
         "nothing; major compaction drops those that are aborted",
     )
-    UPDATE_EVENT = (
+    ACID_V1_EVENT = (
         "update-event", _N, "events of ACID version 1 (operation 1)",
         "major compaction writes them as version 2",
     )
@@ -417,7 +417,7 @@ def _operations(file: CheckedFile, found: Span | None) -> Iterator[Finding]:
         and found.low >= INSERT_EVENT
         and found.high <= DELETE_EVENT
     ):
-        yield file.finding(FindingKind.UPDATE_EVENT, f"operations {found}")
+        yield file.finding(FindingKind.ACID_V1_EVENT, f"operations {found}")
     else:
         yield file.finding(FindingKind.WRONG_OPERATION, f"operation is {found}, expected {expected}")
 

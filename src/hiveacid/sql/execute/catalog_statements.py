@@ -16,6 +16,7 @@ from pyspark.sql import DataFrame
 from hiveacid.catalog import ddl
 from hiveacid.config import Settings, setting_definitions
 from hiveacid.config.property_definitions import (
+    KIND_PROPERTIES,
     LAST_DDL_TIME,
     RESERVED_PROPERTIES,
     TRANSACTIONAL,
@@ -262,7 +263,7 @@ def with_settings(statement: CreateTable, settings: Settings) -> CreateTable:
     a format (``TransactionalValidationListener``).
     """
     properties = {key.lower(): value for key, value in statement.properties}
-    if statement.external or {TRANSACTIONAL.name, TRANSACTIONAL_PROPERTIES.name} & set(properties):
+    if statement.external or not properties.keys().isdisjoint(KIND_PROPERTIES):
         return statement
     orc = statement.storage is None or statement.storage.input_format == ORC.input_format
     is_sorted = statement.bucketing is not None and bool(statement.bucketing.sort_columns)

@@ -11,7 +11,7 @@ from typing import Protocol
 from pyspark.sql import DataFrame
 
 from hiveacid import errors
-from hiveacid.config.property_definitions import TRANSACTIONAL, TRANSACTIONAL_PROPERTIES
+from hiveacid.config.property_definitions import KIND_PROPERTIES, TRANSACTIONAL
 from hiveacid.core.model import Bucketing, Column, TableDefinition, TableName
 from hiveacid.core.schema.storage_formats import storage_format
 from hiveacid.sql.binding.statement_owner import makes_own_table
@@ -61,7 +61,7 @@ class TableSpec:
 
     def _all_properties(self) -> dict[str, str]:
         written = {
-            key.lower() if key.lower() in (TRANSACTIONAL.name, TRANSACTIONAL_PROPERTIES.name) else key: value
+            key.lower() if key.lower() in KIND_PROPERTIES else key: value
             for key, value in {**self.options, **self.properties}.items()
             if key.lower() not in {*_REFUSED_OPTIONS, "partitionoverwritemode"}
         }

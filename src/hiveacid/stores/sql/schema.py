@@ -55,7 +55,7 @@ from hiveacid.core.model import (
 )
 from hiveacid.core.schema.location_overlap import (
     Place,
-    first_conflict,
+    first_overlapping_place,
     lies_in,
     place_of_database,
     place_of_partition,
@@ -349,7 +349,7 @@ def require_free(connection: Connection, locations: StoredLocations, new: Iterab
     resolve = locations.real_paths()
     for place in new:
         others = all_places(connection, locations) if others is None else others
-        other = first_conflict(place, others, resolve)
+        other = first_overlapping_place(place, others, resolve)
         if other is not None:
             raise refusals.location_taken(place.location, other)
         others.append(place)

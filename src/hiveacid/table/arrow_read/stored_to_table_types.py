@@ -35,6 +35,7 @@ from hiveacid.core.schema.types import (
     has_primitive,
 )
 from hiveacid.errors import UnsupportedFeatureError
+from hiveacid.orc.column_statistics import FIRST_GREGORIAN
 from hiveacid.orc.stored_values import arrow_type, to_stored_values, without_offset
 
 _CONVERTED = frozenset(
@@ -42,7 +43,6 @@ _CONVERTED = frozenset(
 )  # even if file and table have the same type
 _TEXTS = frozenset({"string", "varchar", "char"})
 _DIGITS = {"tinyint": 3, "smallint": 5, "int": 10, "bigint": 19}
-FIRST_GREGORIAN = -141_427  # days since the epoch: 1582-10-15
 _DAY_MICROS = 86_400_000_000
 _SECOND = 1_000_000_000  # nanoseconds
 _LARGE_FRACTION = 999_999  # nanoseconds; from a negative time with a larger fraction, Java subtracts a second

@@ -182,8 +182,8 @@ def files_to_skip(
 ) -> frozenset[str]:
     """Return the paths of data files, and of original files, without a row for which ``predicate`` is true.
 
-    None are returned beside update events of ACID v1, because the newest version of a row decides there, and none if they
-    are few.
+    Beside update events of ACID v1 no path is returned, because the newest version of a row decides there. Nor is one if
+    fewer than a quarter of the files could be skipped.
     """
     numbers = {column.name: number for number, column in enumerate(table.columns)}
     names = [name for name in columns_of(predicate) if name in numbers]

@@ -54,7 +54,7 @@ if TYPE_CHECKING:
     from py4j.java_gateway import JavaObject
 
 _OBJECTS = 100_000
-"""Objects between two runs of the garbage collector meanwhile, of the youngest generation only. Cycles of other threads wait no longer than that."""
+"""Threshold of the garbage collector's youngest generation during a plan, in objects. The older generations practically do not run meanwhile."""
 
 MIN_FILES = 1000
 """Files from which a thread that makes their index is worthwhile."""
@@ -189,7 +189,8 @@ def list_snapshot(
     """List the partitions of a table and select the directories that ``txn`` sees.
 
     ``where``: a condition, used only to skip partitions and row groups; the caller still filters the rows by it.
-    ``alias``: its name for the table. ``session``: the one in which it is analysed (default: the connection's). ``as_of``: a point in the past to read, instead of the present.
+    ``alias``: the table's name in ``where``. ``session``: the session that analyses ``where`` (default: the
+    connection's). ``as_of``: a point in the past to read, instead of the present.
     """
     write_ids = write_ids_of(context, table, txn, as_of)
     partitions, argument = partitions_of(context, table, txn), None

@@ -54,8 +54,8 @@ class SelectedRows:
 class Condition:
     """A condition that Spark has analysed, as predicates for Arrow; without one, all rows are selected.
 
-    ``predicate``: selects the rows that may be selected. ``exact``: none but these, once the ``members`` of its subqueries are
-    put into it by ``exact_predicate``.
+    ``predicate``: true for at least the selected rows. ``exact``: for no others, after `with_members`. ``members``: of its
+    subqueries; ``exact_predicate`` puts their values into the predicate.
     """
 
     env: SparkEnvironment

@@ -109,7 +109,7 @@ def _changes_by_job(
         changes = changed_rows(table, rows, change.assignments)
         if change.assignments:
             changes = constrain_changes(context, table, changes, columns_set_to_default(change.assignments))
-    # One task is enough for little to read, without a subquery, which may read other tables of any size.
+    # One task is enough if the files are small and no subquery reads other tables, whose size is unknown.
     small = snapshot.size <= _MAX_BYTES_OF_ONE_TASK and not has_subquery(context.env, plan_of(changes))
     return ChangesByJob(changes, size=snapshot.largest_location if change.assignments else None, small=small)
 

@@ -1,6 +1,6 @@
 """Write conflicts: the locks by which statements avoid them, checks of those that the store cannot see, and retries.
 
-The store does not see bases above this write id, and changes by engines that report none.
+A metastore sees neither bases above the transaction's write id nor changes of engines that report none.
 """
 
 from __future__ import annotations
