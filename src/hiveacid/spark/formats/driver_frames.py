@@ -12,7 +12,7 @@ from datetime import UTC, date, datetime, timedelta
 from typing import Any, TypeAlias, cast
 
 import pyarrow as pa
-from py4j.java_gateway import JavaObject, JVMView
+from py4j.java_gateway import JavaObject
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
@@ -26,11 +26,12 @@ from hiveacid.spark.formats.types import ROW_ID_TYPE, column_type
 from hiveacid.spark.session.capabilities import SparkEnvironment
 from hiveacid.spark.session.classic_session import frame_of_plan
 from hiveacid.spark.session.error_translation import is_spark_error, translate_errors
-from hiveacid.spark.session.jvm import scala_items
+from hiveacid.spark.session.jvm import java_class, scala_items, session_of
 
 ROUND_TRIP_TYPES = NUMERIC_TYPES | {"string", "varchar", "boolean", "date", "binary"}
 """Types whose values stay the same from Arrow to Spark and back; timestamps, char and nested types may not."""
-_ARROW_FRAMES = (4, 0)  # the first version of Spark that takes Arrow tables and returns them
+_ROWS_OF_A_TASK = 10_000
+_PYTHON = "org.apache.spark.sql.api.python"
 _MAX_BYTES = 256 << 20
 _MAX_VALUES = 1_000_000
 ConstantValue: TypeAlias = int | str | datetime | list[str] | None
@@ -50,35 +51,32 @@ def broadcast_rows(env: SparkEnvironment, columns: Sequence[Column], rows: pa.Ta
 
 
 def frame_of_arrow(env: SparkEnvironment, rows: pa.Table, schema: T.StructType) -> DataFrame:
-    """Return a frame of an Arrow table, without timestamps of a time zone."""
-    spark = env.spark
-    if env.version >= _ARROW_FRAMES:
-        return spark.createDataFrame(rows, schema)
-    # As Spark 3.5 does it with the Arrow table that it makes of a pandas frame.
+    """Return a frame of an Arrow table, without timestamps of a time zone.
+
+    As ``createDataFrame`` of Spark 4 does it, which Spark 3.5 lacks, and without its questions about settings for other tables.
+    """
     from pyspark.sql.pandas.serializers import ArrowStreamSerializer  # noqa: PLC0415 - imports pandas
     from pyspark.sql.pandas.types import to_arrow_schema  # noqa: PLC0415 - likewise
 
-    jvm: JVMView = spark._jvm  # noqa: SLF001
-    batches = rows.cast(to_arrow_schema(schema)).combine_chunks().to_batches()
-    received = spark.sparkContext._serialize_to_jvm(  # noqa: SLF001
-        batches,
+    functions = java_class(env, f"{_PYTHON}.PythonSQLUtils")
+    received = env.spark.sparkContext._serialize_to_jvm(  # noqa: SLF001
+        rows.cast(to_arrow_schema(schema)).to_batches(max_chunksize=_ROWS_OF_A_TASK),
         ArrowStreamSerializer(),
-        jvm.PythonSQLUtils.readArrowStreamFromFile,
-        jvm.ArrowIteratorServer,
+        functions.readArrowStreamFromFile,
+        java_class(
+            env, f"{_PYTHON}.ArrowIteratorServer"
+        ),  # of encrypted contexts, which keep nothing in files
     )
-    frame = jvm.PythonSQLUtils.toDataFrame(received, schema.json(), spark._jsparkSession)  # noqa: SLF001
-    return DataFrame(frame, spark)
+    return DataFrame(functions.toDataFrame(received, schema.json(), session_of(env)), env.spark)
 
 
-def collect_as_arrow(env: SparkEnvironment, frame: DataFrame) -> pa.Table:
+def collect_as_arrow(frame: DataFrame) -> pa.Table:
     """Compute a frame without timestamps of a time zone; return its rows as an Arrow table."""
-    computed: Any = frame  # methods that some versions of PySpark do not declare
-    if env.version >= _ARROW_FRAMES:
-        return computed.toArrow()
     from pyspark.sql.pandas.types import to_arrow_schema  # noqa: PLC0415 - imports pandas
 
     schema = to_arrow_schema(frame.schema)
-    batches = computed._collect_as_arrow()  # noqa: SLF001 - what toArrow() of Spark 4 calls
+    collected: Any = frame  # what toArrow() of Spark 4 calls, which Spark 3.5 lacks
+    batches = collected._collect_as_arrow()  # noqa: SLF001
     return pa.Table.from_batches(batches).cast(schema) if batches else schema.empty_table()
 
 
@@ -106,7 +104,7 @@ def collect_within_limit(env: SparkEnvironment, frame: DataFrame, grown: Iterabl
         (row,) = frame.selectExpr(f"sum({' + '.join(lengths)})").collect()
         if (row[0] or 0) > max_bytes_in_driver(env):
             return None
-    return collect_as_arrow(env, frame)
+    return collect_as_arrow(frame)
 
 
 def estimated_bytes(frame: DataFrame) -> int:
@@ -139,14 +137,14 @@ class Members:
     column: str
     values: DataFrame
 
-    def predicate(self, env: SparkEnvironment) -> Predicate:
+    def predicate(self) -> Predicate:
         """Compute the values, and return the condition.
 
         Raises UnsupportedFeatureError for too many values, and for values that Python does not have: texts that are not
         UTF-8, and days after the year 9999.
         """
         with translate_errors():
-            values = collect_as_arrow(env, self.values.limit(_MAX_VALUES + 1)).column(0)
+            values = collect_as_arrow(self.values.limit(_MAX_VALUES + 1)).column(0)
         if len(values) > _MAX_VALUES:
             raise UnsupportedFeatureError(f"the subquery has more than {_MAX_VALUES} values")
         if not len(values):

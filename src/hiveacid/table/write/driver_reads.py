@@ -58,7 +58,6 @@ class Condition:
     subqueries; ``exact_predicate`` puts their values into the predicate.
     """
 
-    env: SparkEnvironment
     predicate: Predicate = _ALL_ROWS
     exact: bool = True
     members: Sequence[Members] = ()
@@ -77,19 +76,19 @@ class Condition:
         predicate = predicate_of(table, plan, computed_later)
         exact = is_exact(predicate, table)
         if not members:
-            return cls(env, predicate, exact)
+            return cls(predicate, exact)
 
         def put(values: Iterable[Predicate]) -> Predicate:
             remaining = iter(values)
             return predicate_of(table, plan, lambda _: next(remaining))
 
-        return cls(env, predicate_of(table, plan), exact, members, put)
+        return cls(predicate_of(table, plan), exact, members, put)
 
     def with_members(self) -> Predicate:
         """Compute the members of subqueries, and return the exact predicate."""
         if self.exact_predicate is None or not self.exact:
             return self.predicate
-        return self.exact_predicate([members.predicate(self.env) for members in self.members])
+        return self.exact_predicate([members.predicate() for members in self.members])
 
 
 def select_rows(

@@ -276,7 +276,7 @@ def _stage(
         frame = new_rows_for_arrow(target_of_rows, rows)
         count = count_listed_rows(frame)
         if count is not None and count <= _MAX_LISTED_ROWS:
-            computed = collect_as_arrow(context.env, frame)
+            computed = collect_as_arrow(frame)
             staged = stage_computed_rows(context, computed, target_of_rows, directory)
             if staged is not None:
                 return staged

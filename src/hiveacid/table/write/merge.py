@@ -314,7 +314,7 @@ def matching_rows(
     """
     pairs, types = read.pairs, {column.name: column.type for column in read.columns}
     frame = source.select(*[quote_name(pair.source) for pair in pairs]).limit(_MAX_ROWS + 1)
-    values = collect_as_arrow(context.env, frame)
+    values = collect_as_arrow(frame)
     if values.num_rows > _MAX_ROWS:
         return None
     names = tuple(types)

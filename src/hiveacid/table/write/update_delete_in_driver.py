@@ -59,10 +59,10 @@ def _changed_rows(
         return None
     env, where = context.env, change.where
     if where is None and not change.assignments:
-        return select_rows(context, table, txn, Condition(env), ())
+        return select_rows(context, table, txn, Condition(), ())
     with translate_errors():
         rows = condition_rows(env, table, where, alias=change.alias)
-        condition = Condition(env) if where is None else Condition.of(env, table, plan_of(rows))
+        condition = Condition() if where is None else Condition.of(env, table, plan_of(rows))
         alone = condition.exact and not change.assignments
         passed = [] if alone else columns_to_pass(env, table, rows, change, judged=not condition.exact)
     names = table.column_names if change.assignments else [column.name for column in passed]
