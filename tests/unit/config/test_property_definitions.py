@@ -12,6 +12,7 @@ from hiveacid.config import property_definitions
 from hiveacid.config.property_definitions import SECTIONS, TABLE_PROPERTIES, TableProperty
 from hiveacid.core.model import TableDefinition, TableName
 from hiveacid.core.schema.storage_formats import ORC
+from hiveacid.errors import ConfigError
 
 CODE = Path(hiveacid.__file__).parent
 # The modules that define names; `transactional` is also a word of Trino's WITH clause.
@@ -40,6 +41,17 @@ def test_every_constant_is_in_one_section() -> None:
 def test_code_reads_every_property(constant: str) -> None:
     use = re.compile(rf"\b{constant}\b(?! = TableProperty)")
     assert any(use.search(path.read_text(encoding="utf-8")) for path in CODE.rglob("*.py"))
+
+
+@pytest.mark.parametrize("constant", sorted(constants()))
+def test_each_kind_is_known(constant: str) -> None:
+    """A misspelt kind would validate nothing."""
+    kind = constants()[constant].kind
+    if kind in {"bool", "int", "duration", "fraction"} or " | " in kind:
+        with pytest.raises(ConfigError):
+            constants()[constant].check("rubbish")
+    else:
+        assert kind in {"text", "true", "byte", "list of int", "as the setting NAME"}
 
 
 def test_no_other_module_spells_a_property() -> None:
