@@ -31,7 +31,7 @@ class FlushLength:
 def read_flush_length(fs: FileSystem, path: str, side_file: str, listed_size: int) -> FlushLength:
     """Read the committed length of a file that a listing showed with ``listed_size`` bytes and a side file.
 
-    Raises StorageError.
+    Raises StorageError, also if neither of the two is there any more: its rows are not read as none.
     """
     try:
         data = fs.read_bytes(side_file)
@@ -46,7 +46,10 @@ def read_flush_length(fs: FileSystem, path: str, side_file: str, listed_size: in
 
 def _size(fs: FileSystem, path: str) -> int:
     folder, _, name = path.rpartition("/")
-    return next((entry.size for entry in fs.list_directory(folder) if entry.path == name), 0)
+    size = next((entry.size for entry in fs.list_directory(folder) if entry.path == name), None)
+    if size is None:
+        raise StorageError(f"cannot read {path}: it was there when its directory was listed, and is gone")
+    return size
 
 
 def prepare_readable_part(

@@ -10,7 +10,7 @@ import pytest
 from hiveacid.core.format.write_id_lists import ValidWriteIdList, parse_write_id_list
 from hiveacid.core.model import TableName
 from hiveacid.core.snapshot.directory_listing import DataFile
-from hiveacid.errors import BadFileError
+from hiveacid.errors import BadFileError, StorageError
 from hiveacid.storage.local_file_system import LocalFileSystem
 from hiveacid.table.read.flush_length_files import prepare_readable_part
 from support.corpus.acid_files import flush_lengths
@@ -80,3 +80,14 @@ def test_a_file_that_was_ended_since_the_listing_counts_as_a_whole(tmp_path: Pat
     assert look(tmp_path, 4, OPEN) == (10, None)
     put(tmp_path, b"0123456789", 0)
     assert look(tmp_path, 10, OPEN) == (0, None)
+
+
+def test_a_file_that_is_gone_since_the_listing_is_no_empty_file(tmp_path: Path) -> None:
+    put(tmp_path, b"0123456789", 4, 10)
+    (tmp_path / "delta_2_5/bucket_00000").unlink()
+    with pytest.raises(StorageError, match=r"bucket_00000: it was there .* and is gone"):
+        look(tmp_path, 4, OPEN)  # DROP TABLE or a cleaner is at work: the side file is still there
+    (tmp_path / SIDE).unlink()
+    for ids in (OPEN, ENDED):
+        with pytest.raises(StorageError, match=r"bucket_00000: it was there .* and is gone"):
+            look(tmp_path, 10, ids)
