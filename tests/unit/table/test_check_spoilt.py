@@ -94,6 +94,9 @@ SPOILT: list[tuple[FindingKind, str, dict[str, bytes]]] = [
     (FindingKind.VERSION_FILE, "delta_0000001_0000001_0000", {"delta_0000001_0000001_0000/_orc_acid_version": b"x"}),
     (FindingKind.ACID_V1_EVENT, FIRST, {FIRST: acid((1, 1, KEY[1], 0, 1, (1, "x")), metadata=META | {
         "hive.acid.stats": "1,0,0", "hive.acid.key.index": "1,536870912,0;"})}),
+    (FindingKind.ACID_V1_EVENT, FIRST, {FIRST: acid(
+        *((event, 1, KEY[1], event, 1, None if event == 2 else (1, "x")) for event in (0, 1, 2)),
+        metadata=META | {"hive.acid.stats": "3,0,0", "hive.acid.key.index": "1,536870912,2;"})}),
     (FindingKind.INSERT_METADATA, FIRST, {FIRST: acid(*inserts(1, ROWS), metadata=META | {"hive.acid.stats": "9,0,0"})}),
     (FindingKind.INSERT_METADATA, FIRST, {FIRST: acid(*inserts(1, ROWS), metadata=without(META, "hive.acid.version"))}),
     (FindingKind.INSERT_METADATA, FIRST, {FIRST: acid(*inserts(1, ROWS), metadata=META | {"hive.acid.key.index": "x"})}),

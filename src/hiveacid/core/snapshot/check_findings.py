@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from enum import Enum, StrEnum
 
-from hiveacid.core.format.acid_columns import DELETE_EVENT, INSERT_EVENT, MAX_BUCKET, UPDATE_EVENT
+from hiveacid.core.format.acid_columns import DELETE_EVENT, INSERT_EVENT, MAX_BUCKET
 from hiveacid.core.format.names import FLUSH_LENGTH_SUFFIX, BaseName, DeltaName, parse_original_file
 from hiveacid.core.format.write_id_lists import ValidWriteIdList
 from hiveacid.core.model import TableKind
@@ -169,7 +169,7 @@ class FindingKind(Enum):
         "nothing; major compaction drops those that are aborted",
     )
     ACID_V1_EVENT = (
-        "update-event", _N, "events of ACID version 1 (operation 1)",
+        "update-event", _N, "events of ACID version 1 (updates, or inserts and deletes in one file)",
         "major compaction writes them as version 2",
     )
     INSERT_METADATA = (
@@ -411,9 +411,10 @@ def _operations(file: CheckedFile, found: Span | None) -> Iterator[Finding]:
     expected = DELETE_EVENT if file.is_delete else INSERT_EVENT
     if (found.low, found.high) == (expected, expected):
         return
+    # inserts and deletes in one file are of version 1, too: since version 2 no writer mixes them
     if (
         not file.is_delete
-        and UPDATE_EVENT in (found.low, found.high)
+        and found != Span(DELETE_EVENT, DELETE_EVENT)
         and found.low >= INSERT_EVENT
         and found.high <= DELETE_EVENT
     ):
