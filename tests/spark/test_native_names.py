@@ -9,7 +9,13 @@ import pytest
 from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
 
-from hiveacid.errors import AlreadyExistsError, CatalogError, ParseError, UnsupportedFeatureError
+from hiveacid.errors import (
+    AlreadyExistsError,
+    CatalogError,
+    NotTransactionalError,
+    ParseError,
+    UnsupportedFeatureError,
+)
 from hiveacid.spark.session.classic_session import spark_catalog_tables
 from hiveacid.sql.native.session import NativeSession
 
@@ -237,3 +243,23 @@ def test_variables_are_those_of_the_session_in_every_thread(native: NativeSessio
         assert rows(native.sql("SELECT '${cutoff}', d FROM t")) == [("${cutoff}", "2020")]
     finally:
         native.conf.unset("spark.sql.variable.substitute")
+
+
+def test_rows_of_a_table_that_a_temporary_view_hides_are_not_changed(native: NativeSession) -> None:
+    """Spark answers a DELETE from such a view with an internal error of Java."""
+    sql = native.sql
+    sql(f"CREATE TABLE t (id INT) {ACID}")
+    sql("INSERT INTO t VALUES (1)")
+    merge = "MERGE INTO {0} USING (SELECT 1 AS id) s ON {0}.id = s.id WHEN MATCHED THEN DELETE"
+    for name in ("t", "view_only"):
+        native.range(3).createOrReplaceTempView(name)
+    for change in ("DELETE FROM t", "UPDATE T SET id = 2", merge.format("t")):
+        with pytest.raises(CatalogError, match=r"temporary view in this session: .*name it default\.t"):
+            sql(change)
+    sql("DELETE FROM default.t WHERE id = 2")
+    for change in ("UPDATE view_only SET id = 2", merge.format("view_only")):
+        with pytest.raises(NotTransactionalError, match="on this view or table: it is Spark's own"):
+            sql(change)
+    for name in ("t", "view_only"):
+        native.catalog.dropTempView(name)
+    assert rows(sql("SELECT * FROM t")) == [(1,)]

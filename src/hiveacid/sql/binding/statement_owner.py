@@ -19,7 +19,7 @@ from hiveacid.spark.parser.relations import named_tables
 from hiveacid.spark.session.capabilities import SparkEnvironment
 from hiveacid.spark.session.classic_session import ANOTHER_CATALOG, is_temporary_view, spark_catalog_table
 from hiveacid.sql.binding.parameters import has_identifier_clause
-from hiveacid.sql.binding.table_binder import find_hiveacid_relation, reads_of
+from hiveacid.sql.binding.table_binder import find_hiveacid_relation, is_view_of_session, reads_of
 from hiveacid.sql.binding.table_sources import find_metadata_table, is_change_call, table_of_change_call
 from hiveacid.sql.grammar.admin import CACHE_ADVICE
 from hiveacid.sql.grammar.parse import parse
@@ -249,6 +249,9 @@ def _owner(context: Context, source: Slice, statement: Statement) -> Owner:
         statement, definitions.CreateTemporaryView | definitions.CreateView | definitions.AlterView
     ):
         return _owner_of_view(context, statement)
+    if isinstance(statement, dml.Update | dml.Delete | dml.Merge):
+        # Spark fails on such a view, of DELETE with an internal error
+        is_view_of_session(context, statement.table)
     if makes_own_table(context, statement) or any(
         find_hiveacid_relation(context, ref) is not None for ref in _targets(context, statement)
     ):

@@ -507,9 +507,11 @@ def _explained(context: Context, statement: str, error: PySparkException) -> Hiv
     if condition == "TABLE_OR_VIEW_NOT_FOUND":
         return _misspelt(context, values.get("relationName") or "")
     if condition.startswith("UNSUPPORTED_FEATURE.TABLE_OPERATION") and tokens[0].keyword in _CHANGES:
+        name = (values.get("tableName") or "unknown").replace("`", "")
+        # "unknown" is Spark's word for a view of the session
+        subject = "this view or table" if name == "unknown" else name
         return NotTransactionalError(
-            f"{tokens[0].keyword} on {(values.get('tableName') or 'this table').replace('`', '')}: the table is Spark's own and "
-            f"not transactional: {HOW_TO_MAKE_TRANSACTIONAL}"
+            f"{tokens[0].keyword} on {subject}: it is Spark's own and not transactional: {HOW_TO_MAKE_TRANSACTIONAL}"
         )
     return None
 
