@@ -58,7 +58,7 @@ class Heartbeats:
         self.interval = interval  # may change: SET hive.txn.timeout
         self._longest = _LONGEST_INTERVAL
         self._process = os.getpid()
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
         self._open: dict[TxnId, int] = {}  # transaction → ident of its owner thread
         self._intervals: dict[TxnId, float] = {}  # the interval when each transaction began
         self._lost: dict[TxnId, str] = {}
@@ -86,7 +86,7 @@ class Heartbeats:
     def _begin_anew(self) -> None:
         """Drop what a forked child has from its parent: threads that do not run here, their locks, and the parent's transactions."""
         self._process, self._threads = os.getpid(), {}
-        self._lock, self._stop, self._hurry = threading.Lock(), threading.Event(), threading.Event()
+        self._lock, self._stop, self._hurry = threading.RLock(), threading.Event(), threading.Event()
         for transactions in (self._open, self._intervals, self._lost, self._unaborted):
             transactions.clear()
 
@@ -176,7 +176,7 @@ class Heartbeats:
     def _run(self) -> None:
         waited = 0.0
         is_timeout_known = _run_safely(self._read_store_timeout)
-        while not self._stopped_within(turn := self._turn()):
+        while not self._stopped_within(turn := self._plan_wait()):
             is_timeout_known = is_timeout_known or _run_safely(self._read_store_timeout)
             _run_safely(self._abort_unaborted)
             waited += turn
@@ -184,9 +184,14 @@ class Heartbeats:
                 waited = 0.0  # a beat that failed is sent again at the next turn
                 _run_safely(self._store.abort_timed_out)  # of other clients, where no housekeeper does it
 
+    def _plan_wait(self) -> float:
+        """Return the seconds of the next wait, which a transaction that begins later compares with its own."""
+        with self._lock:
+            self._waiting = self._turn()
+            return self._waiting
+
     def _stopped_within(self, seconds: float) -> bool:
         """Wait, not longer than a transaction that begins meanwhile allows; tell whether the thread has to end."""
-        self._waiting = seconds
         self._hurry.wait(seconds)
         self._hurry.clear()
         return self._stop.is_set()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from typing import TYPE_CHECKING
 
 from hiveacid.core.model import TxnId
 from hiveacid.errors import StoreUnavailableError
@@ -10,6 +11,9 @@ from hiveacid.ports.transactions import Client, HeartbeatAnswer
 from hiveacid.transactions.heartbeats import Heartbeats
 from support.clock import ManualClock
 from support.memory_store.store import MemoryStore
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 
 class RestlessStore(MemoryStore):
@@ -155,5 +159,43 @@ def test_a_shorter_time_out_does_not_wait_for_the_turn_of_a_longer_one() -> None
     heartbeats.track(store.open_txns(client)[0])
     heartbeats.interval = 0.05
     heartbeats.track(store.open_txns(client)[0])
+    assert store.answered.wait(5)
+    heartbeats.close()
+
+
+class SlowlyPlanned(Heartbeats):
+    """Begins a transaction of a short time-out at the moment when the thread plans a long wait."""
+
+    begin: Callable[[], None] | None = None
+
+    def _turn(self) -> float:
+        seconds = super()._turn()
+        if self.begin is not None and seconds > 1:
+            thread, self.begin = threading.Thread(target=self.begin), None
+            thread.start()
+            thread.join(0.2)  # it ends at once if it need not wait for the plan
+        return seconds
+
+
+def test_a_transaction_that_begins_while_a_long_wait_is_planned_ends_it() -> None:
+    """It compared its interval with the wait before, so that its first heartbeat came after ten seconds."""
+    store = RestlessStore()
+    heartbeats = SlowlyPlanned(store, 0.05)
+    first, second = (store.open_txns(Client("ann", "here", "test"))[0] for _ in range(2))
+    heartbeats.track(first)
+    assert store.answered.wait(30)
+
+    began = threading.Event()
+
+    def begin() -> None:
+        heartbeats.interval = 0.05
+        heartbeats.track(second)
+        store.answered.clear()
+        began.set()
+
+    heartbeats.begin = begin
+    heartbeats.interval = 150.0
+    heartbeats.forget(first)
+    assert began.wait(30)
     assert store.answered.wait(5)
     heartbeats.close()
