@@ -19,6 +19,7 @@ from hiveacid.errors import ConfigError, ParseError
 MAX_PRECISION = 38
 MAX_VARCHAR = 65535
 MAX_CHAR = 255
+MAX_SECOND_DIGITS = 9  # nanoseconds
 MAX_DEPTH = 64  # nested levels; keeps hostile text away from Python's recursion limit
 
 LOCAL_TIMESTAMP = "timestamp with local time zone"
@@ -402,8 +403,13 @@ class _TypeParser:
         Hive prints the session's zone after a timestamp with local time zone (``TimestampLocalTZTypeInfo``). It is
         dropped, because files hold instants.
         """
-        if len(self.read_numbers()) > 1:
+        numbers = self.read_numbers()
+        if len(numbers) > 1:
             self.fail("timestamp takes one number, its precision", start)
+        if numbers and numbers[0] > MAX_SECOND_DIGITS:
+            self.fail(
+                f"a timestamp of Hive has {MAX_SECOND_DIGITS} digits of a second, not {numbers[0]}", start
+            )
         if self.take_words("with", "local", "time", "zone"):
             if self.take_sign("("):
                 if not self.take(_STRING):
