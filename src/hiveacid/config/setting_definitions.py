@@ -59,7 +59,8 @@ LOCK_NUMRETRIES = count(
 LOCK_SLEEP = duration(
     "hive.lock.sleep.between.retries",
     "60s",
-    "The longest wait between two checks of a lock; waits start at 50 ms and double.",
+    "The longest wait between two checks of a lock; waits start at 50 ms and double. "
+    "It is never above 15 s, whatever is set; Hive waits up to the value, and never below 15 s.",
 )
 XLOCK_WRITE = flag(
     "hive.txn.xlock.write",
