@@ -361,7 +361,7 @@ class NativeMergeWriter:
     def merge(self) -> None:
         """Run the MERGE."""
         with self._target.statement("mergeInto") as execution:
-            replace(self._prepared, joined=execution.joined).execute()
+            replace(self._prepared, context=execution.context, joined=execution.joined).execute()
 
     def with_clause(self, add: Callable[[Merge], Merge]) -> NativeMergeWriter:
         """Add a clause."""
