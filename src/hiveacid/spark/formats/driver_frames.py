@@ -31,6 +31,7 @@ from hiveacid.spark.session.jvm import java_class, scala_items, session_of
 ROUND_TRIP_TYPES = NUMERIC_TYPES | {"string", "varchar", "boolean", "date", "binary"}
 """Types whose values stay the same from Arrow to Spark and back; timestamps, char and nested types may not."""
 _ROWS_OF_A_TASK = 10_000
+_LARGE_TYPES = {pa.string(): pa.large_string(), pa.binary(): pa.large_binary()}
 _PYTHON = "org.apache.spark.sql.api.python"
 _MAX_BYTES = 256 << 20
 _MAX_VALUES = 1_000_000
@@ -53,14 +54,22 @@ def broadcast_rows(env: SparkEnvironment, columns: Sequence[Column], rows: pa.Ta
 def frame_of_arrow(env: SparkEnvironment, rows: pa.Table, schema: T.StructType) -> DataFrame:
     """Return a frame of an Arrow table, without timestamps of a time zone.
 
-    As ``createDataFrame`` of Spark 4 does it, which Spark 3.5 lacks, and without its questions about settings for other tables.
+    As ``createDataFrame`` of Spark 4 does it, which Spark 3.5 lacks, and without its questions about settings for timestamps.
     """
     from pyspark.sql.pandas.serializers import ArrowStreamSerializer  # noqa: PLC0415 - imports pandas
     from pyspark.sql.pandas.types import to_arrow_schema  # noqa: PLC0415 - likewise
 
+    sent = to_arrow_schema(schema)
+    # The JVM takes the width of offsets from this setting, and would read other offsets than those of the batches.
+    if (
+        env.version >= (4, 0)
+        and not _LARGE_TYPES.keys().isdisjoint(sent.types)
+        and str(env.spark.conf.get("spark.sql.execution.arrow.useLargeVarTypes")).lower() == "true"
+    ):
+        sent = pa.schema([field.with_type(_LARGE_TYPES.get(field.type, field.type)) for field in sent])
     functions = java_class(env, f"{_PYTHON}.PythonSQLUtils")
     received = env.spark.sparkContext._serialize_to_jvm(  # noqa: SLF001
-        rows.cast(to_arrow_schema(schema)).to_batches(max_chunksize=_ROWS_OF_A_TASK),
+        rows.cast(sent).to_batches(max_chunksize=_ROWS_OF_A_TASK),
         ArrowStreamSerializer(),
         functions.readArrowStreamFromFile,
         java_class(
