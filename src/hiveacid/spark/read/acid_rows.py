@@ -71,7 +71,9 @@ _ROW_ID_FIELDS = ", ".join(
     f"{value} AS {part}" for value, part in zip(KEY_EXPRESSIONS, ROW_ID_PARTS, strict=True)
 )
 _ROW_ID_COLUMN = f"struct({_ROW_ID_FIELDS}) AS {ROW_ID}"
-EVENT_COLUMNS = ", ".join(column for column in AcidColumn if column is not AcidColumn.ROW)
+# The bucket second: in a damaged file without an operation its bits are no event, whereas a write id of 1 would be one.
+_IDS = (AcidColumn.BUCKET, AcidColumn.ORIGINAL_WRITE_ID, AcidColumn.ROW_ID, AcidColumn.CURRENT_WRITE_ID)
+EVENT_COLUMNS = ", ".join((AcidColumn.OPERATION, *_IDS))
 """The root columns beside ``row``, as a list in SQL."""
 _KEEP_COLUMNS = f"coalesce({EVENT_COLUMNS}, {AcidColumn.ROW}.`{ABSENT_FIELD}`)"
 # Where columns are read by position, Spark must not leave out any field of ``row``. This expression needs all of
