@@ -97,7 +97,7 @@ def test_only_a_count_of_all_rows_is_one(tables: AcidSession) -> None:
     def counted(text: str) -> list[bool]:
         with tables.binder() as binder:
             binder.run(binder.bind(Slice(text))).schema  # noqa: B018 - analysed
-            return [source.counted for source in binder.rows]
+            return [source.count_only for source in binder.rows]
 
     for text in ("SELECT count(*) FROM db.t", "select Count(1) AS n FROM db.t x"):
         assert counted(text) == [True], text
