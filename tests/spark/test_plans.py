@@ -240,7 +240,7 @@ def test_counting_reads_only_files_with_gaps_that_a_delete_can_touch(acid: AcidS
     )
     acid.sql("INSERT INTO odd SELECT named_struct('a b', 1, 'c-d', array(1)) FROM range(3)")
     assert acid.sql("SELECT count(*) FROM odd").collect() == [(3,)]
-    counted = Scan(acid.context, TableName("default", "t"), counted=True).to_df()
+    counted = Scan(acid.context, TableName("default", "t"), count_only=True).to_df()
     with pytest.raises(Exception, match="rows are only counted"):
         counted.where("id = 1").collect()
 
