@@ -29,7 +29,7 @@ from hiveacid.orc.footer_summary import SummaryCache
 from hiveacid.ports.clock import SystemClock
 from hiveacid.storage.local_file_system import LocalFileSystem
 from hiveacid.storage.snapshot_locations import Location, list_locations
-from hiveacid.table.context import Context
+from hiveacid.table.context import Context, SessionState
 from hiveacid.table.read.footers import Footers, read_footers
 from hiveacid.transactions.transaction import Transaction
 from support.corpus.acid_files import acid_bytes, flush_lengths, inserts, orc_bytes
@@ -47,11 +47,15 @@ class _Bare(Context):
     """As much of a connection as the survey asks for."""
 
     def __init__(self, warehouse: Path) -> None:
-        self.fs = LocalFileSystem(durable=False)
-        self.settings = Settings()
-        self.summaries = SummaryCache()
-        self.clock = SystemClock()
-        self.warehouse = str(warehouse)
+        parts = {
+            "fs": LocalFileSystem(durable=False),
+            "session": SessionState(Settings()),
+            "summaries": SummaryCache(),
+            "clock": SystemClock(),
+            "warehouse": str(warehouse),
+        }
+        for name, part in parts.items():
+            object.__setattr__(self, name, part)
 
 
 def surveyed(root: Path, warehouse: Path, ids: Ids) -> tuple[Location, Footers]:
