@@ -11,10 +11,13 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from hiveacid import errors
+    from hiveacid.arrow.table import ArrowTable, ScanPlan
+    from hiveacid.arrow.warehouse import ArrowWarehouse
     from hiveacid.arrow.warehouse import open_warehouse as open  # noqa: A004 - hiveacid.open(...)
     from hiveacid.errors import HiveAcidError
     from hiveacid.sql.native.session import configure
     from hiveacid.sql.session import AcidSession, connect
+    from hiveacid.table.acid_table import AcidTable, Scan
 
 __version__ = "0.1.0"
 
