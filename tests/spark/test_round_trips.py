@@ -8,12 +8,16 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from hiveacid.spark.session.jvm import java_packages
+from hiveacid.sql.native import both_catalogs
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from hiveacid import AcidSession
+    from hiveacid.sql.binding.statement_owner import Ownership
     from hiveacid.sql.native.session import NativeSession
+    from hiveacid.sql.native.shared_gateway import NativeConnection
+    from hiveacid.sql.statements import Slice
 
 MOST_MEMBERS = 6
 """Static members that Java looks up for one statement beyond PySpark's own, which follow a name that is looked up.
@@ -64,22 +68,16 @@ def test_a_statement_looks_up_few_names(
     assert acid.sql("SELECT sum(v), count(*) FROM t").collect() == [(1, 91)]
 
 
-def test_the_result_of_a_change_is_parsed_once(
-    native: NativeSession, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_result_of_a_change_is_not_bound(native: NativeSession, monkeypatch: pytest.MonkeyPatch) -> None:
     """The session's parser would ask hiveacid which tables the row of counts reads."""
     native.sql("CREATE TABLE t (k BIGINT) STORED AS ORC TBLPROPERTIES ('transactional'='true')")
     native.sql("INSERT INTO t SELECT id FROM range(10)")
-    native.sql("DELETE FROM t WHERE k = 1")
-    client: Any = spark.sparkContext._gateway._gateway_client  # type: ignore[union-attr]
-    send, parsed = client.send_command, []
+    decide, asked = both_catalogs.decide_ownership, list[str]()
 
-    def noted(command: str, *rest: Any, **options: Any) -> Any:
-        method, text = (*command.split("\n")[2:4], "", "")[:2]
-        if method.startswith("parsePlan") and "num_affected_rows" in text:
-            parsed.append(method)
-        return send(command, *rest, **options)
+    def noted(session: NativeConnection, source: Slice) -> Ownership:
+        asked.append(source.text)
+        return decide(session, source)
 
-    monkeypatch.setattr(client, "send_command", noted)
+    monkeypatch.setattr(both_catalogs, "decide_ownership", noted)  # of texts that reach the session's parser
     assert native.sql("DELETE FROM t WHERE k = 2").first()[:2] == (1, 0)  # type: ignore[index]
-    assert parsed == ["parsePlan"]
+    assert [text for text in asked if "num_affected_rows" in text] == []
