@@ -112,14 +112,19 @@ interop-hive: java $(STAMPS)/test $(STAMPS)/arrow $(STAMPS)/project
 clients: java $(STAMPS)/test $(STAMPS)/arrow $(STAMPS)/project .venv-clients/stamp  ## PyHive, impyla, SQLAlchemy, beeline, dbt and Airflow on hiveacid serve
 	@$(BIN)/python -m pytest --durations=10 tests/clients $(ARGS)
 
-.PHONY: docs
-docs: $(STAMPS)/docs $(STAMPS)/project  ## build the documentation into site/
-	@$(BIN)/mkdocs build --strict --quiet
+.PHONY: docs docs-serve
+docs: .venv-docs/stamp  ## build the documentation into site/, and look at three of its pages in Chromium if it is here
+	@.venv-docs/bin/mkdocs build --strict --quiet
+	@.venv-docs/bin/codespell *.md docs examples src tools
+	@.venv-docs/bin/python tools/site_pictures.py site
 	@echo "== site/index.html"
+docs-serve: .venv-docs/stamp  ## show the documentation on port 8000, and follow changes
+	@.venv-docs/bin/mkdocs serve
+docs docs-serve: export NO_MKDOCS_2_WARNING := 1
 
 .PHONY: clean
 clean:  ## remove the virtual environment and everything that was built
-	@rm -rf $(VENV) .venv-spark-* .venv-bench .venv-clients build dist site .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	@rm -rf $(VENV) .venv-spark-* .venv-bench .venv-clients .venv-docs build dist site .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
 	@echo "== clean"
 
@@ -146,7 +151,7 @@ $(STAMPS)/classes: $(STAMPS)/test $(STAMPS)/project tests/support/servers/class_
 	@$(BIN)/python tests/support/servers/class_archive.py 2>/dev/null || echo "== tests start without it"
 	@touch $@
 
-# The environments beside it: bench, clients, spark-3.5 and spark-4.0.
+# The environments beside it: bench, clients, docs, spark-3.5 and spark-4.0.
 .venv-%/stamp: requirements/%.txt requirements/build.txt
 	@python="$$(tools/python.sh)"; echo "== virtual environment .venv-$* from $$python"; "$$python" -m venv .venv-$*
 	@echo "== packages of requirements/$*.txt (a minute or two the first time)"
