@@ -20,7 +20,7 @@ from hiveacid.core.compaction.initiation_and_retry_policy import (
 from hiveacid.core.compaction.plan import CompactionKind
 from hiveacid.core.model import TableKind
 from hiveacid.core.transactions.states import COMPACTION
-from hiveacid.services.steps import thresholds_of
+from hiveacid.table.compaction.need import thresholds_of
 
 BYTES = st.integers(0, 10**13)
 TIMES = st.integers(0, 10**13)

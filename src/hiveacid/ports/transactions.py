@@ -229,6 +229,9 @@ class TransactionRow:
     host: str
     # ms without a heartbeat after which it is aborted; None: the server's own setting
     timeout: int | None = None
+    # of an aborted one: the code of its reason (50003: a write conflict), and when it ended; None: unknown to the store
+    code: str | None = field(default=None, compare=False)
+    ended: int | None = field(default=None, compare=False)
 
 
 class TransactionPort(Protocol):

@@ -14,8 +14,9 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from hiveacid.errors import ClientProtocolError, ConfigError
+from hiveacid.serve.audit import audit
 from hiveacid.serve.authentication import RefusedLoginError
-from hiveacid.serve.sessions import Caller, audit
+from hiveacid.serve.sessions import Caller
 from hiveacid.serve.transports import BytesInFlight, ClientLimits, Wire, authenticate, serve_http
 from hiveacid.services.http_server import Access, server_tls
 from hiveacid.services.monitoring import Metric

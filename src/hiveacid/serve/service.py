@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from hiveacid.errors import ClientProtocolError, ConfigError, UnsupportedFeatureError
 from hiveacid.serve import hs2_messages
+from hiveacid.serve.audit import audit
 from hiveacid.serve.hs2_messages import (
     CALL,
     EXCEPTION,
@@ -35,7 +36,6 @@ from hiveacid.serve.sessions import (
     ClientSession,
     InvalidHandleError,
     Sessions,
-    audit,
     require_present,
     wait_for,
 )

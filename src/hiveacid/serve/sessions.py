@@ -1,12 +1,11 @@
 """Sessions of clients: each has its own Spark session, current database, settings, transaction and operations.
 
-The audit log tells who opened and used them.
+The audit log (`audit`) tells who opened and used them.
 """
 
 from __future__ import annotations
 
 import hmac
-import json
 import logging
 import math
 import os
@@ -16,7 +15,6 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
-from itertools import islice
 from typing import TYPE_CHECKING, TypeVar
 
 from hiveacid.config.setting_definitions import REGISTRY
@@ -24,6 +22,7 @@ from hiveacid.core.schema.types import quote_name
 from hiveacid.errors import ClientProtocolError, ConfigError, HiveAcidError
 from hiveacid.ports.transactions import Client
 from hiveacid.serve import hs2_messages
+from hiveacid.serve.audit import MOST_SETTINGS, audit
 from hiveacid.serve.operations import ClientOperation
 from hiveacid.spark.session.running_jobs_and_plans import release_unused_plans
 from hiveacid.sql.cancellation import Running, StatementThread
@@ -33,8 +32,6 @@ if TYPE_CHECKING:
     from hiveacid.stores.hms.thrift_structs import ThriftStruct
 
 logger = logging.getLogger(__name__)
-audit_log = logging.getLogger("hiveacid.audit")
-"""The audit log: one line for each log-in, statement, cancel and end of a session."""
 
 T = TypeVar("T")
 MOST_SESSIONS = 200
@@ -42,9 +39,6 @@ MOST_OF_USER = 100
 """Most sessions of one user, so that others can connect, too."""
 MOST_OPERATIONS = 200
 """Most open operations of a session."""
-_MAX_SETTINGS = 200
-_REFUSALS = ("login_refused", "protocol_error", "session_refused")
-_LONGEST, _LONGEST_SETTING = 2000, 200  # characters of a value, and of a name or value in settings
 _PREFIXES = ("set:hiveconf:", "set:metaconf:", "set:system:", "set:hivevar:")
 _POOLS = 64  # of Spark's scheduler, which keeps each for ever
 _SETTING = re.compile(r"[A-Za-z][\w.\-]{0,255}")
@@ -69,24 +63,6 @@ class Caller:
     owner: str
     gone: Callable[[], bool]
     over_http: bool = False
-
-
-def audit(event: str, user: str, host: str, **more: str | Mapping[str, str] | None) -> None:
-    """Log an event as ``event=… user="…" host="…"``, with further values; those that are None are left out.
-
-    Values are JSON in ASCII, so that nothing in them can begin a line or control a terminal. Refusals are warnings.
-    """
-    values = {"user": user, "host": host, **more}
-    texts = [f"{name}={json.dumps(_shortened(value))}" for name, value in values.items() if value is not None]
-    level = logging.WARNING if event in _REFUSALS else logging.INFO
-    audit_log.log(level, "%s", " ".join([f"event={event}", *texts]))
-
-
-def _shortened(value: str | Mapping[str, str]) -> str | dict[str, str]:
-    if isinstance(value, str):
-        return value[:_LONGEST]
-    settings = islice(value.items(), _MAX_SETTINGS)
-    return {name[:_LONGEST_SETTING]: setting[:_LONGEST_SETTING] for name, setting in settings}
 
 
 @dataclass(eq=False)
@@ -157,9 +133,9 @@ class ClientSession:
 
 
 def _require_few(settings: Mapping[str, str]) -> None:
-    if len(settings) > _MAX_SETTINGS:
+    if len(settings) > MOST_SETTINGS:
         raise ConfigError(
-            f"a session or statement can have at most {_MAX_SETTINGS} settings, not {len(settings)}"
+            f"a session or statement can have at most {MOST_SETTINGS} settings, not {len(settings)}"
         )
 
 

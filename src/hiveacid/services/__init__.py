@@ -12,6 +12,21 @@ its own, with pauses and retries. `monitoring` answers ``/health`` and ``/metric
 Any number of processes may share a store: the queue gives a job to one worker only, and every step can be repeated.
 """
 
-from hiveacid.services.runner import Services, Turn
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from hiveacid.services.runner import Services, Turn
 
 __all__ = ["Services", "Turn"]
+
+
+def __getattr__(name: str) -> object:
+    """Import a public name at its first use: `http_server` needs no PySpark, and ``hiveacid web`` works without it."""
+    if name not in __all__:
+        message = f"module {__name__!r} has no attribute {name!r}"
+        raise AttributeError(message)
+    from hiveacid.services import runner  # noqa: PLC0415
+
+    return getattr(runner, name)

@@ -15,8 +15,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
-from hiveacid.config import Settings, setting_definitions
-from hiveacid.config.property_definitions import NO_AUTO_COMPACTION, compactor_settings
+from hiveacid.config import setting_definitions
 from hiveacid.core.compaction import initiation_and_retry_policy as policy
 from hiveacid.core.compaction.queue_records import (
     DEFAULT_POOL,
@@ -24,19 +23,18 @@ from hiveacid.core.compaction.queue_records import (
     Compaction,
     CompactionRequest,
 )
-from hiveacid.core.model import Partition, TableDefinition, TableName, TxnId
+from hiveacid.core.model import TableName, TxnId
 from hiveacid.core.transactions.states import CompactionState
-from hiveacid.errors import CompactionError, CompactionRefusedError, HiveAcidError, MissingDirectoryError
+from hiveacid.errors import CompactionError, CompactionRefusedError, HiveAcidError
 from hiveacid.ports.store import own_store
 from hiveacid.spark.session.error_translation import is_spark_error
 from hiveacid.spark.session.running_jobs_and_plans import cancel_jobs
-from hiveacid.storage.snapshot_locations import read_location
 from hiveacid.table.cleaning.clean_after_overwrite import OverwrittenCleaner
 from hiveacid.table.cleaning.clean_compacted_and_aborted import clean_aborted, clean_job
 from hiveacid.table.cleaning.delete_files import cleaning_delay
+from hiveacid.table.compaction.need import CompactedTable, decide, load_table, state_of_files
 from hiveacid.table.compaction.run_compaction import CompactionReport, job_group, run_job
 from hiveacid.table.context import Context, table_names
-from hiveacid.table.partitions import partition_name, partitions_of
 
 logger = logging.getLogger(__name__)
 
@@ -55,30 +53,6 @@ class InitiatorFinding:
     decision: policy.Decision
     figures: policy.LocationSizes | None = None
     job: Compaction | None = None
-
-
-@dataclass
-class _Table:
-    """A table and its settings, looked up once a turn."""
-
-    definition: TableDefinition
-    settings: Settings
-    thresholds: policy.Thresholds
-    disabled: str | None
-    partitions: Mapping[str | None, Partition | None]
-
-
-def thresholds_of(settings: Settings) -> policy.Thresholds:
-    """Read the thresholds from settings."""
-    return policy.Thresholds(
-        delta_num=settings.get(setting_definitions.DELTA_NUM_THRESHOLD),
-        delta_pct=settings.get(setting_definitions.DELTA_PCT_THRESHOLD),
-        aborted_txns=settings.get(setting_definitions.ABORTED_TXN_THRESHOLD),
-        aborted_age=settings.get(setting_definitions.ABORTED_TXN_TIME_THRESHOLD),
-        failures=settings.get(setting_definitions.FAILED_COMPACTS_THRESHOLD),
-        retry_after=settings.get(setting_definitions.FAILED_RETRY_TIME),
-        insert_only=settings.get(setting_definitions.COMPACT_INSERT_ONLY),
-    )
 
 
 @dataclass
@@ -123,12 +97,12 @@ class Initiator:
         attempts: Mapping[_Key, Sequence[Compaction]],
         now: int,
     ) -> Iterator[InitiatorFinding]:
-        tables: dict[TableName, _Table | None] = {}
+        tables: dict[TableName, CompactedTable | None] = {}
         for key, changed in sorted(candidates.items(), key=lambda item: (item[0][0], item[0][1] or "")):
             name, partition = key
             try:
                 if name not in tables:
-                    tables[name] = self._load_table(name)
+                    tables[name] = load_table(self.context.catalog, self.context.settings, name)
                 table = tables[name]
                 if table is None or partition not in table.partitions:
                     continue  # the table was dropped; or a writer aborted in an unknown partition: the cleaner's work
@@ -136,42 +110,24 @@ class Initiator:
             except HiveAcidError as error:
                 yield self._decline_after_error(key, error, attempts.get(key, ()))
 
-    def _load_table(self, name: TableName) -> _Table | None:
-        catalog = self.context.catalog
-        definition, database = catalog.get_table(name), catalog.get_database(name.database)
-        if definition is None or database is None:
-            return None
-        settings = compactor_settings(self.context.settings, database.properties, definition.properties)
-        disabled = "database" if _is_true(database.properties, NO_AUTO_COMPACTION.name) else None
-        if _is_true(definition.properties, NO_AUTO_COMPACTION.name):
-            disabled = "table"
-        partitions = partitions_of(self.context, definition)
-        by_name: dict[str | None, Partition | None] = {None: None}
-        if partitions is not None:
-            by_name = {partition_name(definition, partition.values): partition for partition in partitions}
-        return _Table(definition, settings, thresholds_of(settings), disabled, by_name)
-
     def _assess(
-        self, table: _Table, changed: ChangedPartition, jobs: Sequence[Compaction], now: int
+        self, table: CompactedTable, changed: ChangedPartition, jobs: Sequence[Compaction], now: int
     ) -> InitiatorFinding:
-        candidate = policy.CompactionCandidate(
-            table.definition.kind,
-            tuple(policy.Attempt(job.id, job.state, job.enqueued, job.started) for job in jobs),
-            changed.aborted,
-            table.disabled,
-        )
-        figures = None
-        decision = policy.decide_not_to_initiate(candidate, table.thresholds, now)
-        if decision is None:
-            decision = policy.decide_by_aborts(candidate, table.thresholds, now)
-        if decision is None:
-            figures = self._figures(table.definition, table.partitions[changed.partition])
-            decision = policy.decide_by_files(figures, table.thresholds)
+        figures: policy.LocationSizes | None = None
+
+        def measure() -> policy.LocationSizes:
+            nonlocal figures
+            partition = table.partitions[changed.partition]
+            state = state_of_files(self.context, table.definition, partition)
+            figures = policy.LocationSizes(0, 0, 0) if state is None else policy.measure_location(state)
             key = changed.table.database, changed.table.name, changed.partition or ""
             if figures.deltas or figures.obsolete_deltas:
                 self.figures[key] = figures
             else:
                 self.figures.pop(key, None)
+            return figures
+
+        decision = decide(table.candidate(changed, jobs), table.thresholds, now, measure)
         job = self._enqueue_or_decline(table, changed, decision, jobs)
         logger.log(
             logging.INFO if job else logging.DEBUG,
@@ -185,29 +141,15 @@ class Initiator:
         )
         return InitiatorFinding(changed.table, changed.partition, decision, figures, job)
 
-    def _figures(self, table: TableDefinition, partition: Partition | None) -> policy.LocationSizes:
-        store = self.context.store
-        txns = store.valid_txns()
-        write_ids = store.valid_write_ids(txns, [table.name])[table.name].compactor()
-        root = table.location if partition is None else partition.location
-        try:
-            location = read_location(self.context.fs, table, root, partition, write_ids, txns)
-        except MissingDirectoryError:
-            return policy.LocationSizes(0, 0, 0)
-        return policy.measure_location(location.state)
-
     def _enqueue_or_decline(
-        self, table: _Table, changed: ChangedPartition, decision: policy.Decision, jobs: Sequence[Compaction]
+        self,
+        table: CompactedTable,
+        changed: ChangedPartition,
+        decision: policy.Decision,
+        jobs: Sequence[Compaction],
     ) -> Compaction | None:
         kind = decision.kind.value if decision.kind else "major"
-        request = CompactionRequest(
-            changed.table,
-            changed.partition,
-            kind,
-            pool=table.settings.get(setting_definitions.WORKER_POOL) or DEFAULT_POOL,
-            priority=table.settings.get(setting_definitions.PRIORITY),
-            reason=decision.reason,
-        )
+        request = table.request(changed.partition, kind, decision.reason)
         if decision.kind is not None:
             try:
                 return self.context.store.enqueue_compaction(request, self.name)
@@ -227,11 +169,6 @@ class Initiator:
             request = CompactionRequest(*key, kind="major", reason=reason)
             job = own_store(self.context.store).decline_compaction(request, self.name, reason)
         return InitiatorFinding(*key, policy.Decision(None, reason, noted=True), job=job)
-
-
-def _is_true(properties: Sequence[tuple[str, str]], name: str) -> bool:
-    values = [text for key, text in properties if key.lower() == name]
-    return any(text.strip().lower() == "true" for text in values)
 
 
 STOPPED = "the worker was told to stop; the job waits for the next one"

@@ -297,6 +297,8 @@ class MemoryStore(MemoryCatalog, MemoryCompactionQueue, MemoryLocks):
                 txn.client.user,
                 txn.client.host,
                 txn.timeout,
+                txn.code,
+                txn.ended,
             )
             for _, txn in sorted(self._state.txns.items())
             if txn.state != TransactionState.COMMITTED

@@ -146,6 +146,8 @@ class Snapshots(SqlBase):
                 row.user_name,
                 row.host,
                 row.timeout,
+                row.code,
+                row.ended,
             )
             for row in rows
         )

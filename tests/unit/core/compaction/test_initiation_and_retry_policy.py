@@ -23,7 +23,7 @@ from hiveacid.core.format.write_id_lists import parse_write_id_list
 from hiveacid.core.model import TableKind
 from hiveacid.core.snapshot.directory_listing import FileEntry
 from hiveacid.core.snapshot.selection import select
-from hiveacid.services.steps import thresholds_of
+from hiveacid.table.compaction.need import thresholds_of
 
 DEFAULTS = thresholds_of(Settings())
 ACID = CompactionCandidate(TableKind.FULL_ACID)

@@ -1,0 +1,121 @@
+"""Need of compaction: the thresholds, files and decision of a table's locations. Needs no Spark.
+
+The initiator queues jobs by it, and `hiveacid.web` shows it. `core.compaction.initiation_and_retry_policy` decides.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from hiveacid.config import Settings, setting_definitions
+from hiveacid.config.property_definitions import NO_AUTO_COMPACTION, compactor_settings
+from hiveacid.core.compaction import initiation_and_retry_policy as policy
+from hiveacid.core.compaction.queue_records import (
+    DEFAULT_POOL,
+    ChangedPartition,
+    Compaction,
+    CompactionRequest,
+)
+from hiveacid.core.model import Partition, TableDefinition, TableName
+from hiveacid.core.snapshot.selection import AcidState
+from hiveacid.errors import MissingDirectoryError
+from hiveacid.ports.catalog import Catalog
+from hiveacid.storage.snapshot_locations import read_location
+from hiveacid.table.partitions import partition_name
+from hiveacid.table.read.inventory import TableAccess
+
+
+@dataclass(frozen=True)
+class CompactedTable:
+    """A table, its settings for compaction, and its partitions by name (an unpartitioned table: itself, by None).
+
+    ``disabled``: "table" or "database", depending on where ``no_auto_compaction`` is set; None: nowhere.
+    """
+
+    definition: TableDefinition
+    settings: Settings
+    thresholds: policy.Thresholds
+    disabled: str | None
+    partitions: Mapping[str | None, Partition | None]
+
+    def request(self, partition: str | None, kind: str, reason: str | None = None) -> CompactionRequest:
+        """Return the request for a job in the pool, and with the priority, of the table."""
+        return CompactionRequest(
+            self.definition.name,
+            partition,
+            kind,
+            pool=self.settings.get(setting_definitions.WORKER_POOL) or DEFAULT_POOL,
+            priority=self.settings.get(setting_definitions.PRIORITY),
+            reason=reason,
+        )
+
+    def candidate(self, changed: ChangedPartition, jobs: Sequence[Compaction]) -> policy.CompactionCandidate:
+        """Return what the policy asks of a location before its files; ``jobs``: those of this location."""
+        return policy.CompactionCandidate(
+            self.definition.kind,
+            tuple(policy.Attempt(job.id, job.state, job.enqueued, job.started) for job in jobs),
+            changed.aborted,
+            self.disabled,
+        )
+
+
+def thresholds_of(settings: Settings) -> policy.Thresholds:
+    """Read the thresholds from settings."""
+    return policy.Thresholds(
+        delta_num=settings.get(setting_definitions.DELTA_NUM_THRESHOLD),
+        delta_pct=settings.get(setting_definitions.DELTA_PCT_THRESHOLD),
+        aborted_txns=settings.get(setting_definitions.ABORTED_TXN_THRESHOLD),
+        aborted_age=settings.get(setting_definitions.ABORTED_TXN_TIME_THRESHOLD),
+        failures=settings.get(setting_definitions.FAILED_COMPACTS_THRESHOLD),
+        retry_after=settings.get(setting_definitions.FAILED_RETRY_TIME),
+        insert_only=settings.get(setting_definitions.COMPACT_INSERT_ONLY),
+    )
+
+
+def load_table(catalog: Catalog, settings: Settings, name: TableName) -> CompactedTable | None:
+    """Look up a table; None if it does not exist."""
+    definition, database = catalog.get_table(name), catalog.get_database(name.database)
+    if definition is None or database is None:
+        return None
+    settings = compactor_settings(settings, database.properties, definition.properties)
+    disabled = "database" if _is_true(database.properties, NO_AUTO_COMPACTION.name) else None
+    if _is_true(definition.properties, NO_AUTO_COMPACTION.name):
+        disabled = "table"
+    by_name: dict[str | None, Partition | None] = {None: None}
+    if definition.partition_columns:
+        partitions = catalog.list_partitions(name)
+        by_name = {partition_name(definition, partition.values): partition for partition in partitions}
+    return CompactedTable(definition, settings, thresholds_of(settings), disabled, by_name)
+
+
+def _is_true(properties: Sequence[tuple[str, str]], name: str) -> bool:
+    values = [text for key, text in properties if key.lower() == name]
+    return any(text.strip().lower() == "true" for text in values)
+
+
+def decide(
+    candidate: policy.CompactionCandidate,
+    thresholds: policy.Thresholds,
+    now: int,
+    measure: Callable[[], policy.LocationSizes],
+) -> policy.Decision:
+    """Return the decision on a location; ``measure`` lists its files, and is called only if they matter."""
+    return (
+        policy.decide_not_to_initiate(candidate, thresholds, now)
+        or policy.decide_by_aborts(candidate, thresholds, now)
+        or policy.decide_by_files(measure(), thresholds)
+    )
+
+
+def state_of_files(
+    access: TableAccess, table: TableDefinition, partition: Partition | None
+) -> AcidState | None:
+    """Return what a compaction would find at a location now; None if the directory is missing."""
+    txns = access.store.valid_txns()
+    write_ids = access.store.valid_write_ids(txns, [table.name])[table.name].compactor()
+    root = table.location if partition is None else partition.location
+    try:
+        return read_location(access.fs, table, root, partition, write_ids, txns).state
+    except MissingDirectoryError:
+        return None
