@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
@@ -15,7 +15,7 @@ from pyspark.sql import SparkSession
 
 @dataclass(frozen=True)
 class Run:
-    """Seconds on the clock, and of the processors (JVM and Python; NaN where the system doesn't tell)."""
+    """Seconds on the clock, and of the processors (JVMs and Python; NaN where the system doesn't tell)."""
 
     seconds: float
     cpu: float
@@ -46,15 +46,19 @@ class Figure:
 
 @dataclass(frozen=True)
 class Meter:
-    """Measures what a session's JVM and this process do."""
+    """Measures what this process, a session's JVM and its executors do.
+
+    ``workers``: sessions of processes of a cluster's workers, to which their executors and the Python of these belong.
+    """
 
     spark: SparkSession
     jvm: int
+    workers: tuple[int, ...] = ()
 
     @classmethod
-    def of(cls, spark: SparkSession) -> Meter:
-        """Return the meter of a local session."""
-        return cls(spark, int(spark.sparkContext._gateway.proc.pid))  # type: ignore[union-attr] # noqa: SLF001
+    def of(cls, spark: SparkSession, workers: Sequence[int] = ()) -> Meter:
+        """Return the meter of a session."""
+        return cls(spark, int(spark.sparkContext._gateway.proc.pid), tuple(workers))  # type: ignore[union-attr] # noqa: SLF001
 
     def run(self, action: Callable[[], object]) -> Run:
         """Do something and see what it costs."""
@@ -86,9 +90,22 @@ class Meter:
         return int(peak[1]) // 1024 if peak else 0
 
     def _cpu(self) -> float:
-        stat = Path(f"/proc/{self.jvm}/stat")
-        if not stat.exists():
+        if not Path(f"/proc/{self.jvm}/stat").exists():
             return float("nan")
         own = os.times()
-        used = stat.read_text().rpartition(")")[2].split()[11:13]
-        return own.user + own.system + sum(map(int, used)) / os.sysconf("SC_CLK_TCK")
+        ticks = sum(_ticks(self.jvm, of_session=None)[:2])
+        for process in Path("/proc").glob("[0-9]*") if self.workers else ():
+            ticks += sum(_ticks(int(process.name), of_session=self.workers))
+        return own.user + own.system + ticks / os.sysconf("SC_CLK_TCK")
+
+
+def _ticks(process: int, *, of_session: Sequence[int] | None) -> list[int]:
+    """Return a process's time in user mode and in the system, and that of its children that have ended.
+
+    None of a process that has ended itself, or is in none of the sessions.
+    """
+    try:
+        stat = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
+    except (FileNotFoundError, ProcessLookupError):
+        return []
+    return [*map(int, stat[11:15])] if of_session is None or int(stat[3]) in of_session else []

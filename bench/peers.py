@@ -14,6 +14,7 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -33,9 +34,9 @@ _JARS = {  # by Spark version; what has no build for one is left out
         "Iceberg": ("org.apache.iceberg:iceberg-spark-runtime-3.5_2.12:1.10.0",),
         "Hudi": ("org.apache.hudi:hudi-spark3.5-bundle_2.12:1.1.1",),
     },
-    "4.0": {
-        "Delta": ("io.delta:delta-spark_2.13:4.0.1", "io.delta:delta-storage:4.0.1"),
-        "Iceberg": ("org.apache.iceberg:iceberg-spark-runtime-4.0_2.13:1.10.0",),
+    "4.1": {
+        "Delta": ("io.delta:delta-spark_4.1_2.13:4.4.0", "io.delta:delta-storage:4.4.0"),
+        "Iceberg": ("org.apache.iceberg:iceberg-spark-runtime-4.1_2.13:1.12.0",),
     },
 }
 
@@ -293,14 +294,25 @@ def available(names: Sequence[str]) -> list[str]:
     return [name for name in names if name in _JARS.get(version(), {})]
 
 
-def session(jars: Sequence[Path], scratch: Path, names: Sequence[str], memory: str) -> SparkSession:
-    """Return one local session in which all of them work."""
+def session(
+    jars: Sequence[Path],
+    scratch: Path,
+    names: Sequence[str],
+    memory: str,
+    master: str = "local[2]",
+    worker_memory: str = "3g",
+) -> SparkSession:
+    """Return one session in which all of them work; ``memory``: of the driver."""
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     extensions = []
     settings = {
         "spark.ui.enabled": "false",
         "spark.log.level": "ERROR",
         "spark.ui.showConsoleProgress": "false",
         "spark.driver.memory": memory,
+        "spark.driver.host": "127.0.0.1",
+        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.executor.memory": worker_memory,
         "spark.sql.shuffle.partitions": "4",
         "spark.scheduler.mode": "FAIR",  # beside others' jobs a reader gets its share
         "spark.sql.orc.compression.codec": "zstd",
@@ -324,7 +336,7 @@ def session(jars: Sequence[Path], scratch: Path, names: Sequence[str], memory: s
         settings["spark.kryo.registrator"] = "org.apache.spark.HoodieSparkKryoRegistrar"
     if extensions:
         settings["spark.sql.extensions"] = ",".join(extensions)
-    builder = hiveacid.configure(SparkSession.builder.master("local[2]").appName("hiveacid bench"))
+    builder = hiveacid.configure(SparkSession.builder.master(master).appName("hiveacid bench"))
     for key, value in settings.items():
         builder = builder.config(key, value)
     spark: SparkSession = builder.getOrCreate()

@@ -23,7 +23,8 @@ OURS, FLAT = "hiveacid", "flat"
 class Result:
     """Figures of one piece of work, by who did it.
 
-    ``aim``: the highest ratio to ``against`` (flat ORC, or the fastest of the others) that is aimed at.
+    ``aim``: the highest ratio to ``against`` (flat ORC, or the fastest of the others) that is aimed at. ``master``: where it ran,
+    ``local`` or ``cluster``.
     """
 
     section: str
@@ -33,6 +34,7 @@ class Result:
     aim: float | None = None
     against: str = FLAT
     work: int = 0
+    master: str = "local"
 
     def ratio(self, *, cpu: bool = False) -> float | None:
         """Return ours to the limit's; None where there is no limit."""
@@ -53,6 +55,7 @@ class Result:
             "case": self.case,
             "what": self.what,
             "work": self.work,
+            "master": self.master,
             "aim": self.aim,
             "against": self.against,
             "ratio": self.ratio(),
@@ -65,13 +68,14 @@ class Result:
 
 
 def table(results: Sequence[Result]) -> Table:
-    """Lay the results out: seconds (and CPU seconds) of each, ours against the limit."""
+    """Lay the results out: seconds (and CPU seconds) of each, ours against the limit; a piece of work on each master."""
     names = list(dict.fromkeys(name for one in results for name in one.figures))
     found = Table(title="median seconds (CPU seconds)")
-    for heading in ("", "", *names, "ratio", "CPU", "spread", "aim"):
+    for heading in ("", "", "", *names, "ratio", "CPU", "spread", "aim"):
         found.add_column(heading, justify="left" if heading == "" else "right")
+    works = list(dict.fromkeys((one.section, one.case, one.what) for one in results))
     section = None
-    for one in results:
+    for one in sorted(results, key=lambda one: works.index((one.section, one.case, one.what))):
         if one.section != section:
             found.add_section()
             section = one.section
@@ -86,6 +90,7 @@ def table(results: Sequence[Result]) -> Table:
         found.add_row(
             f"{one.section}: {one.case}",
             one.what,
+            one.master,
             *cells,
             "" if ratio is None else f"{ratio:.2f}{' !' if missed else ''}",
             "" if cpu is None else f"{cpu:.2f}",
@@ -129,19 +134,27 @@ def charts(results: Sequence[Result], directory: Path) -> None:
 
 
 def _comparison_chart(plt: Any, results: Sequence[Result]) -> Any:
-    """Draw a line for each result that has peers, with a dot for each engine; right of 1 is slower than hiveacid."""
+    """Draw a line for each piece of work that has peers, with a dot for each engine; right of 1 is slower than hiveacid.
+
+    A full dot is a local master, a ring a cluster.
+    """
     peered = [one for one in results if set(one.figures) - {OURS, FLAT, "its quiet time"}] or results
-    rows = [one for one in peered if OURS in one.figures and one.figures[OURS].seconds][::-1]
+    drawn = [one for one in peered if OURS in one.figures and one.figures[OURS].seconds]
+    rows = list(dict.fromkeys(f"{one.case}: {one.what}" for one in drawn))[::-1]
     figure, axes = plt.subplots(figsize=(9, 1.2 + 0.24 * len(rows)))
-    names = list(dict.fromkeys(name for one in rows for name in one.figures if name != OURS))
-    for name in names:
-        places = [place for place, one in enumerate(rows) if name in one.figures]
-        times = [rows[place].figures[name].seconds / rows[place].figures[OURS].seconds for place in places]
-        axes.scatter(times, places, s=28, label="plain Spark" if name == FLAT else name, zorder=3)
+    names = list(dict.fromkeys(name for one in drawn for name in one.figures if name != OURS))
+    for color, name in enumerate(names):
+        for master in dict.fromkeys(one.master for one in drawn):
+            here = [one for one in drawn if one.master == master and name in one.figures]
+            times = [one.figures[name].seconds / one.figures[OURS].seconds for one in here]
+            places = [rows.index(f"{one.case}: {one.what}") for one in here]
+            face = f"C{color}" if master == "local" else "none"
+            said = f"{'plain Spark' if name == FLAT else name}{'' if master == 'local' else f', {master}'}"
+            axes.scatter(times, places, s=28, facecolors=face, edgecolors=f"C{color}", label=said, zorder=3)
     axes.axvline(1, color="black", linewidth=1, label=OURS)
     axes.set_xscale("log", base=2)
     axes.xaxis.set_major_formatter(plt.FuncFormatter(lambda value, _: f"{value:g}"))
-    axes.set_yticks(range(len(rows)), [f"{one.case}: {one.what}" for one in rows], fontsize=7)
+    axes.set_yticks(range(len(rows)), rows, fontsize=7)
     axes.grid(axis="both", linewidth=0.3)
     axes.set_xlabel("time, relative to that of hiveacid (right of 1: slower than hiveacid)")
     axes.legend(fontsize=7, loc="best")
@@ -150,9 +163,11 @@ def _comparison_chart(plt: Any, results: Sequence[Result]) -> Any:
 
 def _growth_chart(plt: Any, results: Sequence[Result]) -> Any:
     figure, axes = plt.subplots(figsize=(9, 4))
-    for case in dict.fromkeys(one.case for one in results):
-        points = sorted((one.work, one.figures[OURS].seconds) for one in results if one.case == case)
-        axes.plot(*zip(*points, strict=True), marker="o", label=case)
+    for case, master in dict.fromkeys((one.case, one.master) for one in results):
+        here = [one for one in results if (one.case, one.master) == (case, master)]
+        points = sorted((one.work, one.figures[OURS].seconds) for one in here)
+        style, said = ("-", case) if master == "local" else (":", f"{case}, {master}")
+        axes.plot(*zip(*points, strict=True), style, marker="o", label=said)
     axes.set_xscale("log")
     axes.set_yscale("log")
     axes.set_xlabel("amount")

@@ -1,6 +1,6 @@
-"""A standalone Spark cluster on this machine: one master, two workers, no process left behind.
+"""A standalone Spark cluster on this machine, for tests and benchmarks: one master, two workers, no process left behind.
 
-Each daemon runs in a process group of its own, together with a shell that waits for the end of its standard input. The
+Each daemon runs in a session and process group of its own, together with a shell that waits for the end of its standard input. The
 test holds the other end of that pipe: when the test closes it, or dies, the shell kills the group. Executors belong to
 the group of their worker.
 
@@ -44,7 +44,7 @@ def can_mount() -> bool:
 
 @dataclass(frozen=True)
 class Cluster:
-    """The address that a driver takes as its master, and the process groups of the workers."""
+    """The address that a driver takes as its master, and the sessions and process groups of the workers."""
 
     address: str
     workers: tuple[int, ...]
@@ -55,12 +55,17 @@ class Cluster:
 
 
 @contextmanager
-def cluster(scratch: Path, private: Path | None = None) -> Iterator[Cluster]:
-    """Run a master and two workers for the length of the block."""
+def cluster(
+    scratch: Path, private: Path | None = None, *, memory: str = "600M", zone: str | None = ZONE
+) -> Iterator[Cluster]:
+    """Run a master and two workers for the length of the block.
+
+    ``memory``: of each worker. ``zone``: of their machines; None: the zone of this one.
+    """
     with ExitStack() as running:
         master = ["org.apache.spark.deploy.master.Master", "--host", "127.0.0.1", "--port", "0"]
         address, _ = running.enter_context(
-            _daemon([*master, "--webui-port", "0"], scratch / "master.log", _MASTER)
+            _daemon([*master, "--webui-port", "0"], scratch / "master.log", _MASTER, zone)
         )
         workers = []
         mounted = [] if private is None else ["unshare", "--mount", "sh", "-c", _PRIVATE, str(private)]
@@ -70,19 +75,19 @@ def cluster(scratch: Path, private: Path | None = None) -> Iterator[Cluster]:
                 "--cores",
                 "1",
                 "--memory",
-                "600M",
+                memory,
                 "--work-dir",
                 str(scratch / f"work-{number}"),
                 address,
             ]
             log = scratch / f"worker-{number}.log"
-            workers.append(running.enter_context(_daemon(worker, log, _WORKER, mounted))[1])
+            workers.append(running.enter_context(_daemon(worker, log, _WORKER, zone, mounted))[1])
         yield Cluster(address, tuple(workers))
 
 
 @contextmanager
 def _daemon(
-    words: Sequence[str], log: Path, ready: re.Pattern[str], before: Sequence[str] = ()
+    words: Sequence[str], log: Path, ready: re.Pattern[str], zone: str | None, before: Sequence[str] = ()
 ) -> Iterator[tuple[str, int]]:
     """Run a daemon for the length of the block; yield what ``ready`` finds in its log, and its process group."""
     program = Path(pyspark.__file__).parent / "bin" / "spark-class"
@@ -93,7 +98,7 @@ def _daemon(
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
-        env=environment() | {"TZ": ZONE},
+        env=environment() | ({} if zone is None else {"TZ": zone}),
         start_new_session=True,
     )
     found: list[str] = []
