@@ -96,3 +96,24 @@ def test_a_misspelt_property_is_kept_with_a_warning(
         "default.stock: hiveacid does not know the property transactionl; it keeps the value and does not use it; did you mean transactional?"
     ]
     assert dict(acid.sql("SHOW TBLPROPERTIES stock").collect())["transactionl"] == "true"
+
+
+def test_a_table_counts_and_shows_its_rows(acid: AcidSession, capsys: pytest.CaptureFixture[str]) -> None:
+    acid.sql("CREATE TABLE stock (sku STRING, qty INT) STORED AS ORC TBLPROPERTIES ('transactional'='true')")
+    table = acid.table("stock")
+    assert (table.count(), table.head()) == (0, [])
+    acid.sql("INSERT INTO stock VALUES ('tea', 1), ('jam', 2), ('rye', 3)")
+    table.delete("sku = 'jam'")
+    assert (table.count(), table.count("qty > 1"), table.as_of(write_id=1).count()) == (2, 1, 3)
+    assert [row.qty in (1, 3) for row in table.head(1)] == [True]
+    with acid.transaction() as txn:
+        txn.sql("DELETE FROM stock")
+        assert (txn.table("stock").count(), table.count()) == (0, 2)
+    table.insert(acid.context.env.spark.createDataFrame([("oil", 4)], "sku STRING, qty INT"))
+    capsys.readouterr()
+    table.show()
+    assert "|oil|  4|" in capsys.readouterr().out
+    with hiveacid.open(acid.context.warehouse) as warehouse:
+        assert warehouse.table("stock").head(2).num_rows == 2
+    with pytest.raises(HiveAcidError, match="nope"):
+        table.count("nope > 1")

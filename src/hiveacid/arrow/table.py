@@ -213,6 +213,10 @@ class ArrowTable:
         with self._reading([], where, as_of, row_ids=False) as (snapshot, selection):
             return sum(batch.num_rows for batch in self._batches(snapshot, selection, reading_threads()))
 
+    def head(self, n: int = 5) -> pa.Table:
+        """Return the first rows, ``n`` at most, as a ``pyarrow.Table``; their order is arbitrary."""
+        return self.to_arrow(limit=n)
+
     def plan(
         self,
         columns: Sequence[str] | None = None,

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from importlib.util import find_spec
 from itertools import chain
@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, TypeVar
 import click
 from click.core import ParameterSource
 
+from hiveacid.cli.progress_line import spark_starts
 from hiveacid.core.schema.partitions import parse_partition_values
 from hiveacid.errors import ConfigError, HiveAcidError
 from hiveacid.ports.store import WarehouseStore
@@ -39,8 +40,10 @@ class ConnectionOptions:
     verbose: bool
 
     @contextmanager
-    def session(self, *, new: bool = False, quiet: bool = False) -> Iterator[AcidSession]:
-        """Yield a connection on a local Spark session; both end with the block.
+    def session(
+        self, *, new: bool = False, quiet: bool = False, settings: Mapping[str, str] | None = None
+    ) -> Iterator[AcidSession]:
+        """Yield a connection on a local Spark session; both end with the block. ``settings`` as for `hiveacid.connect`.
 
         ``new``: create a missing warehouse, if the directory above it exists. Without it, a missing warehouse is a ConfigError
         (a misspelt path). ``quiet``: do not print that it is created.
@@ -50,11 +53,11 @@ class ConnectionOptions:
         from hiveacid.spark.session.jvm_process import local_session  # noqa: PLC0415 - imports PySpark
         from hiveacid.sql.session import connect  # noqa: PLC0415
 
-        with (
-            local_session(self._conf(), chatter=self.verbose) as spark,
-            connect(spark, warehouse=self.warehouse, store=self.store) as session,
-        ):
-            yield session
+        with ExitStack() as stack:
+            with nullcontext() if self.verbose else spark_starts():
+                spark = stack.enter_context(local_session(self._conf(), chatter=self.verbose))
+                session = connect(spark, self.warehouse, self.store, settings)
+            yield stack.enter_context(session)
 
     @contextmanager
     def native_session(self, more: Mapping[str, str], settings: Mapping[str, str]) -> Iterator[NativeSession]:
@@ -67,12 +70,12 @@ class ConnectionOptions:
         from hiveacid.spark.session.jvm_process import local_session  # noqa: PLC0415 - imports PySpark
         from hiveacid.sql.native.session import open_native_session  # noqa: PLC0415
 
-        with local_session({**more, **self._conf()}, chatter=self.verbose) as spark:
-            session = open_native_session(spark, self.warehouse, self.store, settings)
-            try:
-                yield session
-            finally:
-                session.close()
+        with ExitStack() as stack:
+            with nullcontext() if self.verbose else spark_starts():
+                spark = stack.enter_context(local_session({**more, **self._conf()}, chatter=self.verbose))
+                session = open_native_session(spark, self.warehouse, self.store, settings)
+            stack.callback(session.close)
+            yield session
 
     @contextmanager
     def opened_store(self, *, existing: bool = True) -> Iterator[WarehouseStore]:
@@ -199,6 +202,26 @@ _CONNECTION_OPTIONS = (
     click.option("--conf", multiple=True, metavar="KEY=VALUE", help="A Spark setting; may be repeated."),
     click.option("--verbose", is_flag=True, help="Let Spark print its log on standard error."),
 )
+
+
+def settings_option(text: str) -> Callable[[F], F]:
+    """Add --set, which `parse_settings` splits."""
+    return click.option("--set", "settings", multiple=True, metavar="NAME=VALUE", help=text)
+
+
+def parse_settings(settings: Sequence[str]) -> list[tuple[str, str]]:
+    """Split NAME=VALUE; refuse unknown settings before Spark starts."""
+    from hiveacid.config import Settings  # noqa: PLC0415 - keeps --help fast
+
+    pairs = []
+    for text in settings:
+        name, equals, value = text.partition("=")
+        if not equals:
+            raise click.UsageError(f"--set {text}: expected NAME=VALUE")
+        pairs.append((name.strip(), value.strip()))
+    with exit_on_errors():
+        Settings.of(dict(pairs))
+    return pairs
 
 
 def output_option(*formats: str) -> Callable[[F], F]:

@@ -140,6 +140,35 @@ def print_table(rows: Rows, *, vertical: bool = False, pages: bool = False) -> N
         console.print(content, soft_wrap=not terminal)
 
 
+def print_result(rows: Rows | None, seconds: float, *, vertical: bool = False) -> None:
+    """Print the rows of a statement on a terminal, and behind them their number and the time, as people want to know it.
+
+    Counts of changed rows become a sentence. ``rows``: None if they were printed already. ``vertical`` as in `print_table`.
+    """
+    summary = "done"
+    if rows is not None and rows.columns:
+        changed = changed_rows(rows)
+        summary = changed or f"{len(rows.values)} row{'' if len(rows.values) == 1 else 's'}"
+        if changed is None:
+            print_table(rows, vertical=vertical, pages=True)
+        if rows.more:
+            click.echo(f"only the first {len(rows.values)} rows are shown: --limit 0 shows all", err=True)
+    click.echo(f"{summary} in {seconds:.2f} s", err=True)
+
+
+def changed_rows(rows: Rows) -> str | None:
+    """Return what a statement did that changed rows, as a sentence; None for other rows."""
+    if rows.columns[:1] != ("num_affected_rows",) or len(rows.values) != 1:
+        return None
+    row = dict(zip(rows.columns, rows.values[0], strict=True))
+    counts = [
+        f"{int(count):,} row{'' if count == '1' else 's'} {what}"
+        for what in ("inserted", "updated", "deleted")
+        if (count := row.get(f"num_{what}_rows")) not in (None, "0")
+    ]
+    return f"{', '.join(counts) or 'no rows changed'}, write id {row.get('write_id') or 'none'}"
+
+
 def _numbered_names(frame: DataFrame) -> list[str]:
     return [f"c{index}" for index in range(len(frame.columns))]
 

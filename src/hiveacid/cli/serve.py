@@ -16,9 +16,11 @@ from hiveacid.cli.options import (
     Seconds,
     connection_options,
     exit_on_errors,
+    parse_settings,
     require_pyspark,
+    settings_option,
 )
-from hiveacid.cli.services import log_to, parse_settings, run_until_signal, watch_jvm
+from hiveacid.cli.services import log_to, run_until_signal, watch_jvm
 from hiveacid.config import setting_definitions
 from hiveacid.serve.authentication import Anyone, Authentication, Kerberos, Ldap, PasswordFile, hash_line
 
@@ -107,8 +109,7 @@ def _new_user(context: click.Context, parameter: click.Parameter, value: str | N
               help="Answer /health and /metrics on this port of the loopback address.")  # fmt: skip
 @click.option("--grace", type=Seconds(min=0), default=30.0, show_default=True, metavar="SECONDS",
               help="After a stop signal: time for running statements to end.")  # fmt: skip
-@click.option("--set", "settings", multiple=True, metavar="NAME=VALUE",
-              help="A hiveacid setting for all sessions; may be repeated.")  # fmt: skip
+@settings_option("A hiveacid setting for all sessions; may be repeated.")
 @click.option("--log", "style", type=click.Choice(["text", "json"]), default="text", show_default=True)
 @click.option(
     "--log-level", type=click.Choice(["debug", "info", "warning", "error"]), default="info", show_default=True

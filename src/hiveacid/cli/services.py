@@ -23,7 +23,9 @@ from hiveacid.cli.options import (
     connection_options,
     escape_controls_of_lines,
     exit_on_errors,
+    parse_settings,
     require_pyspark,
+    settings_option,
 )
 from hiveacid.config import setting_definitions
 
@@ -95,9 +97,7 @@ def _check_pool_name(context: click.Context, parameter: click.Parameter, value: 
     "--grace", type=Seconds(min=0), default=30.0, show_default=True, metavar="SECONDS",
     help="After a stop signal: time for a running compaction to end before it goes back into the queue.",
 )  # fmt: skip
-@click.option(
-    "--set", "settings", multiple=True, metavar="NAME=VALUE", help="A hiveacid setting; may be repeated."
-)
+@settings_option("A hiveacid setting; may be repeated.")
 @click.option("--log", "style", type=click.Choice(["text", "json"]), default="text", show_default=True)
 @click.option(
     "--log-level", type=click.Choice(["debug", "info", "warning", "error"]), default="info", show_default=True
@@ -180,21 +180,6 @@ def watch_jvm(spark: SparkSession, endpoint: Endpoint | None) -> JvmWatch:
     if endpoint is not None:
         endpoint.watch_jvm(watch.answers)
     return watch
-
-
-def parse_settings(settings: Sequence[str]) -> list[tuple[str, str]]:
-    """Split NAME=VALUE; refuse unknown settings before Spark starts."""
-    from hiveacid.config import Settings  # noqa: PLC0415 - keeps --help fast
-
-    pairs = []
-    for text in settings:
-        name, equals, value = text.partition("=")
-        if not equals:
-            raise click.UsageError(f"--set {text}: expected NAME=VALUE")
-        pairs.append((name.strip(), value.strip()))
-    with exit_on_errors():
-        Settings.of(dict(pairs))
-    return pairs
 
 
 def _run(service_set: Services, endpoint: Endpoint | None, grace: float) -> None:

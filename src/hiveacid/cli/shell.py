@@ -25,7 +25,8 @@ import click
 
 import hiveacid
 from hiveacid.cli import options
-from hiveacid.cli.output_formats import Rows, as_rows, print_table, show
+from hiveacid.cli.output_formats import Rows, as_rows, print_result, show
+from hiveacid.cli.progress_line import stages_line
 from hiveacid.cli.sql import run_script
 from hiveacid.core.model import TableName
 from hiveacid.errors import ConfigError, HiveAcidError, ParseError
@@ -34,8 +35,6 @@ if TYPE_CHECKING:
     from prompt_toolkit import PromptSession
     from prompt_toolkit.history import History
 
-    from hiveacid.spark.session.capabilities import SparkEnvironment
-    from hiveacid.spark.session.running_jobs_and_plans import Progress
     from hiveacid.sql.session import AcidSession
 
 _MAX_ROWS = 1000  # shown on a terminal without --limit
@@ -76,9 +75,17 @@ T = TypeVar("T")
     help="Show at most this many rows of a table; 0: all. A pipe shows all.",
 )
 @click.option("-k", "--keep-going", is_flag=True, help="From a pipe: go on after a failed statement.")
+@options.settings_option("A hiveacid setting, such as hive.create.as.acid=true; may be repeated.")
 @options.output_option(*options.FORMATS)
 @options.connection_options
-def shell(*, connection: options.ConnectionOptions, limit: int, keep_going: bool, output: str) -> None:
+def shell(
+    *,
+    connection: options.ConnectionOptions,
+    limit: int,
+    keep_going: bool,
+    settings: tuple[str, ...],
+    output: str,
+) -> None:
     r"""Type SQL statements; each ends with a semicolon and may have several lines.
 
     Tab completes keywords, tables and columns. Ctrl-C cancels a statement: its transaction is aborted, and its
@@ -88,16 +95,19 @@ def shell(*, connection: options.ConnectionOptions, limit: int, keep_going: bool
     From a pipe, statements run as with "hiveacid sql": the first error ends the run with exit code 1.
     """
     options.require_pyspark()
+    pairs = dict(options.parse_settings(settings))
     if not sys.stdin.isatty():
         script = sys.stdin.read()
-        with connection.session(new=True) as session:
+        with connection.session(new=True, settings=pairs) as session:
             run_script(session, [script], output, keep_going=keep_going)
         return
     if find_spec("prompt_toolkit") is None:
         raise ConfigError("the shell edits lines with prompt_toolkit: pip install 'hiveacid[shell]'")
-    click.echo("starting Spark ...", err=True)
     # PySpark has replaced Python's handler of Ctrl-C by its own
-    with connection.session(new=True) as session, on_interrupt(signal.default_int_handler):
+    with (
+        connection.session(new=True, settings=pairs) as session,
+        on_interrupt(signal.default_int_handler),
+    ):
         version = session.context.env.spark.version
         click.echo(
             f"hiveacid {hiveacid.__version__} on Spark {version}, {session.context.warehouse}", err=True
@@ -156,20 +166,13 @@ class Shell:
         start = text.find(statement)
         indented = " " * max(0, start - text.rfind("\n", 0, start) - 1) + statement
         started = time.monotonic()
-        progress = ProgressLine(self.session.context.env, _write_raw, enabled=sys.stderr.isatty())
+        write = _write_raw if sys.stderr.isatty() else lambda _: None
+        progress = stages_line(self.session.context.env, write, "; Ctrl-C cancels")
         try:
             rows = self.runner.run(lambda: self._rows(indented, line), progress.watch)
         finally:
             progress.clear()
-        summary = "done"
-        if rows is not None and rows.columns:
-            changed = changed_rows(rows)
-            summary = changed or f"{len(rows.values)} row{'' if len(rows.values) == 1 else 's'}"
-            if changed is None:
-                print_table(rows, vertical=self.vertical, pages=True)
-            if rows.more:
-                click.echo(f"only the first {len(rows.values)} rows are shown: --limit 0 shows all", err=True)
-        click.echo(f"{summary} in {time.monotonic() - started:.2f} s", err=True)
+        print_result(rows, time.monotonic() - started, vertical=self.vertical)
 
     def _rows(self, statement: str, line: int) -> Rows | None:
         """Run a statement in the runner's thread, which also prints formats other than tables."""
@@ -191,19 +194,6 @@ class Shell:
         shown, column = lines[position[0] - 1], position[1]
         click.echo(f"  {options.escape_controls(shown)}", err=True)
         click.echo("  " + "".join("\t" if c == "\t" else " " for c in shown[: column - 1]) + "^", err=True)
-
-
-def changed_rows(rows: Rows) -> str | None:
-    """Return what a statement did that changed rows, as a sentence; None for other rows."""
-    if rows.columns[:1] != ("num_affected_rows",) or len(rows.values) != 1:
-        return None
-    row = dict(zip(rows.columns, rows.values[0], strict=True))
-    counts = [
-        f"{int(count):,} row{'' if count == '1' else 's'} {what}"
-        for what in ("inserted", "updated", "deleted")
-        if (count := row.get(f"num_{what}_rows")) not in (None, "0")
-    ]
-    return f"{', '.join(counts) or 'no rows changed'}, write id {row.get('write_id') or 'none'}"
 
 
 def error_position(error: Exception) -> tuple[int, int] | None:
@@ -372,41 +362,3 @@ def on_interrupt(handler: Callable[[int, FrameType | None], object]) -> Iterator
         yield
     finally:
         signal.signal(signal.SIGINT, before)
-
-
-class ProgressLine:
-    """A line at the bottom of a terminal with the progress of the running stages."""
-
-    def __init__(self, env: SparkEnvironment, write: Callable[[str], object], *, enabled: bool) -> None:
-        """``write``: writes to the terminal. ``enabled``: False if nothing may be written."""
-        self._env = env
-        self._write = write
-        self._enabled = enabled
-        self._started = time.monotonic()
-        self._shown = False
-
-    def watch(self) -> None:
-        """Show the progress of the running stages, from half a second on."""
-        from hiveacid.spark.session.running_jobs_and_plans import progress  # noqa: PLC0415 - imports PySpark
-
-        seconds = time.monotonic() - self._started
-        if self._enabled and seconds > 0.5:  # noqa: PLR2004 - shorter statements need no line
-            self._write("\r" + progress_text(progress(self._env), seconds) + "\x1b[K")
-            self._shown = True
-
-    def clear(self) -> None:
-        """Remove the line."""
-        if self._shown:
-            self._write("\r\x1b[K")
-        self._shown = False
-
-
-def progress_text(state: Progress, seconds: float) -> str:
-    """Format a bar with the tasks of the running stages; without stages, only the time."""
-    if not state.total:
-        return f"working, {seconds:.0f} s; Ctrl-C cancels"
-    width = 20
-    full = width * state.done // state.total
-    stages = f"{state.stages} stage{'s' if state.stages > 1 else ''}"
-    bar = "#" * full + "." * (width - full)
-    return f"[{bar}] {state.done} of {state.total} tasks, {stages}, {seconds:.0f} s; Ctrl-C cancels"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -10,7 +11,8 @@ from typing import TYPE_CHECKING
 import click
 
 from hiveacid.cli import options
-from hiveacid.cli.output_formats import show
+from hiveacid.cli.output_formats import as_rows, print_result, show
+from hiveacid.cli.progress_line import at_work
 
 if TYPE_CHECKING:
     from hiveacid.sql.session import AcidSession
@@ -32,6 +34,7 @@ if TYPE_CHECKING:
 @click.option(
     "-k", "--keep-going", is_flag=True, help="Go on after a failed statement (exit code 1 at the end)."
 )
+@options.settings_option("A hiveacid setting, such as hive.create.as.acid=true; may be repeated.")
 @options.output_option(*options.FORMATS)
 @options.connection_options
 def sql(
@@ -41,6 +44,7 @@ def sql(
     file: Path | None,
     source: str | None,
     keep_going: bool,
+    settings: tuple[str, ...],
     output: str,
 ) -> None:
     """Run SQL statements and print their rows.
@@ -52,7 +56,8 @@ def sql(
     scripts = _scripts(texts, file, source)
     statements = [found for script in scripts for found in _statements(script)]
     creates = any(text.lstrip()[: len("CREATE")].upper() == "CREATE" for text, _ in statements)
-    with connection.session(new=creates, quiet=True) as session:
+    pairs = dict(options.parse_settings(settings))
+    with connection.session(new=creates, quiet=True, settings=pairs) as session:
         run_script(session, scripts, output, keep_going=keep_going)
 
 
@@ -97,10 +102,15 @@ def _statements(script: str) -> Iterator[tuple[str, int]]:
 
 
 def _run(session: AcidSession, text: str, line: int, output: str, *, keep_going: bool) -> bool:
+    started = time.monotonic()
     try:
         with session.statement(text):  # reading its rows is part of it
-            frame = session.sql(text, first_line=line)
-            show(frame, output)
+            if output != "table" or not sys.stdout.isatty():
+                show(session.sql(text, first_line=line), output)
+                return True
+            with at_work(session.context.env):
+                rows = as_rows(session.sql(text, first_line=line))
+        print_result(rows, time.monotonic() - started)
     except Exception as error:
         if not keep_going or not options.is_expected(error):
             raise

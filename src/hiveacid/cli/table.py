@@ -4,29 +4,37 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 import click
 
 from hiveacid.cli import options
+from hiveacid.cli.options import FORMATS, ConnectionOptions, connection_options, output_option
 from hiveacid.cli.output_formats import show, show_rows
+from hiveacid.cli.progress_line import at_work
+from hiveacid.core.model import TableName
 from hiveacid.core.schema.types import quote_name
 from hiveacid.core.snapshot.check_findings import Finding
-from hiveacid.sql.execute.show_rows import TABLE_COLUMNS, table_rows
-
-if TYPE_CHECKING:
-    from hiveacid.table.read.inventory import Row, TableInventory
-
-
-from hiveacid.cli.options import FORMATS, ConnectionOptions, connection_options, output_option
+from hiveacid.errors import HiveAcidError, UnsupportedFeatureError
 from hiveacid.sql.execute.show_rows import (
     LOCK_COLUMNS,
+    TABLE_COLUMNS,
     TRANSACTION_COLUMNS,
     abort_transactions,
     lock_rows,
+    table_rows,
     transaction_rows,
 )
 
+if TYPE_CHECKING:
+    from hiveacid.arrow.warehouse import ArrowWarehouse
+    from hiveacid.table.read.inventory import Row, TableInventory
+
+_LONG_COLUMNS = ("table", "kind", "rows", "bytes", "last_commit")
+_HISTORY_OF_A_TABLE = (
+    "write_id", "committed_at", "operation", "inserted", "updated", "deleted", "statement",
+)  # fmt: skip
 _COLOURS = {"damage": "red", "warning": "yellow", "note": "blue"}
 
 
@@ -37,12 +45,58 @@ def table() -> None:
 
 @table.command("list")
 @click.option("-d", "--database", default="default", show_default=True, help="The database.")
+@click.option(
+    "-l",
+    "--long",
+    "is_long",
+    is_flag=True,
+    help="Also kind, rows, bytes and time of the last commit of each.",
+)
 @options.output_option(*options.FORMATS)
 @options.connection_options
-def list_tables(*, connection: options.ConnectionOptions, database: str, output: str) -> None:
-    """List the tables of a database."""
-    with connection.opened_store() as store:
-        show_rows(TABLE_COLUMNS, table_rows(store, database.lower()), output)
+def list_tables(*, connection: options.ConnectionOptions, database: str, is_long: bool, output: str) -> None:
+    """List the tables of a database.
+
+    --long counts their rows without Spark, from the files' footers where these suffice. Rows that cannot be counted so,
+    as of tables stored as text, are NULL.
+    """
+    if not is_long:
+        with connection.opened_store() as store:
+            show_rows(TABLE_COLUMNS, table_rows(store, database.lower()), output)
+        return
+    from hiveacid.arrow.warehouse import open_warehouse  # noqa: PLC0415 - keeps --help fast
+
+    connection.require_warehouse()
+    with open_warehouse(connection.warehouse, connection.store) as warehouse:
+        names = warehouse.tables(database)
+        facts = [_table_facts(warehouse, TableName(database.lower(), name)) for name in names]
+        views = [
+            (name, "view", None, None, None)
+            for name in warehouse.context.catalog.list_views(database.lower())
+        ]
+    show_rows(_LONG_COLUMNS, sorted([*facts, *views]), output)
+
+
+def _table_facts(warehouse: ArrowWarehouse, name: TableName) -> Row:
+    """Return name, kind, rows, bytes and time of the last commit of a table, as of now."""
+    from hiveacid.core.snapshot.classify_entries import ItemState  # noqa: PLC0415
+    from hiveacid.table.read.history_and_time_travel import format_millis  # noqa: PLC0415 - keeps --help fast
+    from hiveacid.table.read.inventory import StandaloneAccess, inventory_of  # noqa: PLC0415
+
+    context = warehouse.context
+    table = context.require(name)
+    partitions = context.catalog.list_partitions(name) if table.partition_columns else None
+    locations = inventory_of(
+        StandaloneAccess(context.fs, context.store, context.catalog), table, partitions
+    ).locations
+    size = sum(file.bytes for one in locations for file in one.files if file.state is ItemState.USED)
+    rows = commits = None
+    with suppress(HiveAcidError):  # text, Avro, a damaged file
+        rows = warehouse.table(name).count()
+    with suppress(UnsupportedFeatureError):  # a metastore
+        commits = context.store.commits(name)
+    last = format_millis(commits[-1].committed) if commits else None
+    return name.name, table.kind.value.replace("_", " "), rows, size, last
 
 
 @table.command()
@@ -81,15 +135,24 @@ def deltas(*, connection: options.ConnectionOptions, name: str, output: str) -> 
 @table.command()
 @click.argument("name", metavar="TABLE")
 @click.option("-n", "--limit", type=click.IntRange(min=1), help="Show only the newest N.")
+@click.option("-a", "--all", "is_whole", is_flag=True, help="All columns, also in a table.")
 @options.output_option(*options.FORMATS)
 @options.connection_options
-def history(*, connection: options.ConnectionOptions, name: str, limit: int | None, output: str) -> None:
-    """List the table's commits with user, time and operation, newest first."""
+def history(
+    *, connection: options.ConnectionOptions, name: str, limit: int | None, is_whole: bool, output: str
+) -> None:
+    """List the table's commits with user, time and operation, newest first.
+
+    A table has the columns that people ask for first; --all and the other formats have all of them.
+    """
     from hiveacid.table.read.history_and_time_travel import HISTORY, format_times, history_rows  # noqa: PLC0415 - keeps --help fast
 
     with connection.standalone_access() as access:
         rows = history_rows(access, *access.find(name))
-    show_rows(_names(HISTORY), [format_times(row) for row in rows[:limit]], output)
+    columns = _names(HISTORY)
+    shown = columns if is_whole or output != "table" else _HISTORY_OF_A_TABLE
+    places = [columns.index(column) for column in shown]
+    show_rows(shown, [[row[place] for place in places] for row in map(format_times, rows[:limit])], output)
 
 
 def _print_inventory(
@@ -133,7 +196,7 @@ def check(
         with connection.standalone_access() as access:
             findings = check_quick(access, *access.find(name), spec)
     else:
-        with connection.session() as session:
+        with connection.session() as session, at_work(session.context.env):
             findings = session.table(name).inspect.check(spec)
     for finding in findings:
         if output == "json":
@@ -192,7 +255,7 @@ def compact(
     Minor: deltas become one delta. Major: everything becomes a base. Rebalance: a base of evenly filled files. Ends
     with an error if there is nothing to do.
     """
-    with connection.session() as session:
+    with connection.session() as session, at_work(session.context.env):
         reports = session.table(name).compact(kind, options.partition_spec(partition))
     columns = ("id", "partition", "kind", "state", "reason", "rows", "files", "bytes", "removed")
     for report in reports:

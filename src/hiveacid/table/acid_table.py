@@ -47,7 +47,7 @@ from hiveacid.table.write.update_delete import delete, update
 from hiveacid.transactions.transaction import Transaction
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from pyspark.sql import DataFrame, Row
 
 Spec = Mapping[str, object]
 
@@ -159,6 +159,25 @@ class AcidTable(Displayed):
             )
         column_names = None if columns is None else _names(columns)
         return Scan(self.context, self.name, self.joined, where, column_names, row_ids, self.snapshot_at)
+
+    def count(self, where: str | None = None) -> int:
+        """Return the number of rows: ``t.count("qty > 1")``. ``where``: a SQL condition.
+
+        Without a condition it reads no column, and only footers where these give the count.
+        """
+        with translate_errors():
+            needs_no_values = where is None and self.snapshot_at is None
+            return replace(self.scan(where), count_only=needs_no_values).to_df().count()
+
+    def head(self, n: int = 5) -> list[Row]:
+        """Return the first rows that Spark finds, ``n`` at most; their order is arbitrary."""
+        with translate_errors():
+            return self.to_df().take(n)
+
+    def show(self, n: int = 20, *, truncate: bool = True) -> None:
+        """Print the first rows that Spark finds, ``n`` at most. ``truncate``: cut values at 20 characters."""
+        with translate_errors():
+            self.to_df().show(n, truncate)
 
     def as_of(self, write_id: int | None = None, *, timestamp: datetime | str | None = None) -> AcidTable:
         """Return the table as it was after ``write_id`` or at ``timestamp``, with its present columns.

@@ -103,3 +103,28 @@ def test_none_of_it_imports_pyspark(warehouse: str) -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.splitlines()[-1] == "False"
+
+
+def test_a_long_list_has_kind_rows_bytes_and_the_last_commit(warehouse: str) -> None:
+    """Rows of the deleted events are left out; those of a text table cannot be counted without Spark."""
+    store, _ = open_store(warehouse, None, Settings(), SystemClock())
+    plain = "CREATE TABLE words (word STRING)"
+    store.create_table(definition(plain, f"{warehouse}/words"))
+    store.close()
+    result = run("table", "list", "-l", "-w", warehouse, "-o", "json")
+    assert result.exit_code == 0, result.output
+    words_of, rows_of = [json.loads(line) for line in reversed(result.stdout.splitlines())]
+    assert (words_of["table"], words_of["kind"], words_of["rows"]) == ("words", "plain", None)
+    used = ("delta_0000001_0000001_0000/bucket_00000", "delete_delta_0000002_0000002_0000/bucket_00000")
+    assert (rows_of["table"], rows_of["kind"], rows_of["rows"]) == ("t", "full acid", 1)
+    assert rows_of["bytes"] == sum(len(FILES[name]) for name in used)
+    assert rows_of["last_commit"].endswith("+00:00")
+
+
+def test_a_history_for_people_has_the_columns_that_they_ask_for_first(warehouse: str) -> None:
+    short = run("table", "history", "t", "-w", warehouse).stdout.splitlines()[1]
+    assert [name.strip() for name in short.strip("|").split("|")] == [
+        *("write_id", "committed_at", "operation", "inserted", "updated", "deleted", "statement")
+    ]
+    assert "agent" in run("table", "history", "t", "--all", "-w", warehouse).stdout
+    assert "agent" in run("table", "history", "t", "-o", "json", "-w", warehouse).stdout

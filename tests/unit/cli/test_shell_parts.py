@@ -16,16 +16,15 @@ from click.testing import CliRunner
 
 from hiveacid.cli import main
 from hiveacid.cli.options import print_error
-from hiveacid.cli.output_formats import Rows
+from hiveacid.cli.output_formats import Rows, changed_rows
+from hiveacid.cli.progress_line import progress_text, spark_starts
 from hiveacid.cli.shell import (
-    changed_rows,
     completion_words,
     error_position,
     history_path,
     is_complete,
     is_secret,
     open_history,
-    progress_text,
 )
 from hiveacid.core.model import Column, DatabaseDefinition, StorageFormat, TableDefinition, TableName
 from hiveacid.errors import ConfigError, NoSuchTableError, ParseError, StatementCancelledError
@@ -151,9 +150,23 @@ def test_error_texts_do_not_steer_the_terminal(capsys: pytest.CaptureFixture[str
     )
 
 
+def test_a_command_says_that_spark_starts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The line goes to the terminal, although the block turns standard error into a file, as the start of Spark does."""
+    mine, terminal = pty.openpty()
+    with os.fdopen(terminal, "w") as stderr:
+        monkeypatch.setattr(sys, "stderr", stderr)
+        seen = b""
+        with spark_starts(), Path(os.devnull).open("w") as nowhere:
+            os.dup2(nowhere.fileno(), stderr.fileno())
+            while b"starting Spark, 1 s" not in seen:
+                seen += os.read(mine, 1000)
+        assert b"\r\x1b[K" in os.read(mine, 1000)
+    os.close(mine)
+
+
 def test_progress_is_a_line_of_text() -> None:
-    assert progress_text(Progress(), 3.2) == "working, 3 s; Ctrl-C cancels"
-    assert progress_text(Progress(2, 5, 10), 3.2) == (
+    assert progress_text(Progress(), 3.2, "; Ctrl-C cancels") == "working, 3 s; Ctrl-C cancels"
+    assert progress_text(Progress(2, 5, 10), 3.2, "; Ctrl-C cancels") == (
         "[##########..........] 5 of 10 tasks, 2 stages, 3 s; Ctrl-C cancels"
     )
 

@@ -1,0 +1,100 @@
+"""Line at the bottom of a terminal that says what a command waits for: the start of Spark, or its running stages."""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from hiveacid.spark.session.capabilities import SparkEnvironment
+    from hiveacid.spark.session.running_jobs_and_plans import Progress
+
+_SILENT = 0.5  # seconds that need no line
+_INTERVAL = 0.2  # seconds between two lines
+_START = "starting Spark, {:.0f} s"
+
+
+class ProgressLine:
+    """A line that each `watch` writes once more, from half a second on."""
+
+    def __init__(self, text: Callable[[float], str], write: Callable[[str], object]) -> None:
+        """``text``: the line after some seconds. ``write``: writes to the terminal."""
+        self._text = text
+        self._write = write
+        self._started = time.monotonic()
+        self._shown = False
+
+    def watch(self) -> None:
+        """Show the line as it is now."""
+        seconds = time.monotonic() - self._started
+        if seconds > _SILENT:
+            self._write(f"\r{self._text(seconds)}\x1b[K")
+            self._shown = True
+
+    def clear(self) -> None:
+        """Remove the line."""
+        if self._shown:
+            self._write("\r\x1b[K")
+        self._shown = False
+
+
+def stages_line(env: SparkEnvironment, write: Callable[[str], object], end: str) -> ProgressLine:
+    """Return a line with the progress of Spark's running stages, and ``end`` behind it."""
+    from hiveacid.spark.session.running_jobs_and_plans import progress  # noqa: PLC0415 - imports PySpark
+
+    return ProgressLine(lambda seconds: progress_text(progress(env), seconds, end), write)
+
+
+def progress_text(state: Progress, seconds: float, end: str = "") -> str:
+    """Format a bar with the tasks of the running stages; without stages, only the time."""
+    if not state.total:
+        return f"working, {seconds:.0f} s{end}"
+    width = 20
+    full = width * state.done // state.total
+    stages = f"{state.stages} stage{'s' if state.stages > 1 else ''}"
+    bar = "#" * full + "." * (width - full)
+    return f"[{bar}] {state.done} of {state.total} tasks, {stages}, {seconds:.0f} s{end}"
+
+
+@contextmanager
+def spark_starts() -> Iterator[None]:
+    """Say on a terminal that Spark starts, and for how long already, while the block runs. The block must not print."""
+    with _in_background(lambda write: ProgressLine(_START.format, write)):
+        yield
+
+
+@contextmanager
+def at_work(env: SparkEnvironment) -> Iterator[None]:
+    """Show on a terminal the progress of Spark's stages while the block runs. The block must not print."""
+    with _in_background(lambda write: stages_line(env, write, "")):
+        yield
+
+
+@contextmanager
+def _in_background(made: Callable[[Callable[[str], object]], ProgressLine]) -> Iterator[None]:
+    """Write a line again and again from a second thread, if standard error is a terminal."""
+    if not sys.stderr.isatty():
+        yield
+        return
+    terminal = os.dup(sys.stderr.fileno())  # the start of Spark turns the descriptor itself into a file
+    line = made(lambda text: os.write(terminal, text.encode()))
+    ended = threading.Event()
+
+    def write_until_the_end() -> None:
+        while not ended.wait(_INTERVAL):
+            line.watch()
+
+    thread = threading.Thread(target=write_until_the_end, name="hiveacid-progress", daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        thread.join()
+        line.clear()
+        os.close(terminal)
