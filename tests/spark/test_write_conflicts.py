@@ -123,19 +123,26 @@ def two(spark: SparkSession, tmp_path: Path) -> Iterator[tuple[AcidSession, Acid
         yield acid, other
 
 
-def test_a_table_that_is_replaced_in_a_transaction(two: tuple[AcidSession, AcidSession]) -> None:
-    """The write ids of the old table would show uncommitted rows of the new one."""
+@pytest.mark.parametrize(
+    "after",
+    ["SELECT id FROM t", "INSERT INTO t VALUES (9)", "INSERT OVERWRITE t VALUES (9)", "TRUNCATE TABLE t"],
+)
+@pytest.mark.parametrize("before", ["SELECT id FROM t", "EXPLAIN INSERT INTO t VALUES (9)"])
+def test_a_table_that_is_replaced_in_a_transaction(
+    two: tuple[AcidSession, AcidSession], before: str, after: str
+) -> None:
+    """The write ids of the old table would show uncommitted rows of the new one, and overwrites would remove unseen ones."""
     acid, other = two
 
-    def read_before_and_after(txn: AcidSession) -> None:
-        assert txn.sql("SELECT id FROM t").count() == 3
+    def run_before_and_after(txn: AcidSession) -> None:
+        txn.sql(before).collect()
         other.sql("DROP TABLE t")
         other.sql("ALTER TABLE n RENAME TO t")
-        txn.sql("SELECT id FROM t")
+        txn.sql(after)
 
     replaced = r"default\.t was dropped, renamed or replaced"
     with pytest.raises(WriteConflictError, match=replaced), acid.transaction() as txn:
-        read_before_and_after(txn)
+        run_before_and_after(txn)
     assert acid.sql("SELECT id FROM t").collect() == [(0,)]
 
 

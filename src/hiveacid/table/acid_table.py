@@ -39,6 +39,7 @@ from hiveacid.table.read.history_and_time_travel import (
     snapshot_rows,
 )
 from hiveacid.table.read.scan import extend_lease, list_snapshot, reading_transaction
+from hiveacid.table.read.visible_locations import require_same_table
 from hiveacid.table.write.foreach_batch_writer import StreamOptions, StreamWriter
 from hiveacid.table.write.insert import InsertOptions, insert
 from hiveacid.table.write.merge import Merge
@@ -209,7 +210,9 @@ class AcidTable(Displayed):
                 "valid_write_ids(): the transaction has not committed: ask outside it"
             )
         if self.joined is not None:
-            return self.joined.valid_write_ids(self.name).to_string()
+            write_ids = self.joined.valid_write_ids(self.name).to_string()
+            require_same_table(self.context, self.context.require(self.name), self.joined)
+            return write_ids
         store, name = self.context.store, self.context.require(self.name).name
         return current_write_ids_of(store, name).to_string()
 

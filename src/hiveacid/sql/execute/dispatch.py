@@ -30,6 +30,7 @@ from hiveacid.sql.statements import (
     dml,
 )
 from hiveacid.table.partitions import partitions_of, static_values
+from hiveacid.table.read.visible_locations import require_same_table
 from hiveacid.table.write.insert import insert_lock
 from hiveacid.table.write.merge import is_exclusive
 from hiveacid.table.write.write_conflicts import change_lock
@@ -83,6 +84,7 @@ def _head(execution: ExecutionContext, verb: str, table: TableDefinition, lock: 
         with context.read_leases.acquire(context.settings) as reader:
             txn = execution.joined or reader
             lines.append(f"Snapshot: {txn.valid_write_ids(table.name).to_string()}")
+            require_same_table(context, table, txn)  # a transaction keeps these write ids
     partitions = partitions_of(context, table, execution.joined)
     return lines if partitions is None else [*lines, f"Partitions: {len(partitions)}"]
 

@@ -156,15 +156,28 @@ def require_unchanged(table: TableDefinition, now: TableDefinition | None, txn: 
     one table could be applied to the files of another. If partitions were dropped since the snapshot, the listing may lack
     them or some of their files.
     """
-    same = txn.reads.incarnations.setdefault(table.name, table.incarnation) == table.incarnation
-    if not same or now is None or not table.is_same_table(now):
-        txn.reads.outdated = True
-        raise WriteConflictError(
-            f"{table.name} was dropped, renamed or replaced by another table while this transaction reads it: run it again"
-        )
+    require_table_of_snapshot(table, txn)
+    if now is None or not table.is_same_table(now):
+        raise _table_replaced(table, txn)
     dropped = WriteId(id_property(now, PARTITIONS_DROPPED))
     if dropped and not txn.committed_write_ids(table.name).is_valid(dropped):
         raise _partitions_dropped(table, txn)
+
+
+def require_table_of_snapshot(table: TableDefinition, txn: Transaction) -> None:
+    """Raise WriteConflictError if ``txn`` has read another table of this name, whose write ids it keeps.
+
+    Compared with these, the commits of the new table would seem to be none.
+    """
+    if txn.reads.incarnations.setdefault(table.name, table.incarnation) != table.incarnation:
+        raise _table_replaced(table, txn)
+
+
+def _table_replaced(table: TableDefinition, txn: Transaction) -> WriteConflictError:
+    txn.reads.outdated = True
+    return WriteConflictError(
+        f"{table.name} was dropped, renamed or replaced by another table while this transaction reads it: run it again"
+    )
 
 
 def _require_partitions_of_metastore(

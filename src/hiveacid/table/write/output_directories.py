@@ -21,6 +21,7 @@ from hiveacid.storage.staging import delete_staging, new_staging_directory
 from hiveacid.table.cleaning.delete_files import remove_aborted
 from hiveacid.table.context import WriterContext
 from hiveacid.table.partitions import PartitionValues, partition_name, partitions_of
+from hiveacid.table.read.visible_locations import require_table_of_snapshot
 from hiveacid.table.write.publish import PublishedFiles, WriteReport, publish_transactional, reads_footers
 from hiveacid.table.write.write_conflicts import require_no_leftovers, require_not_overtaken
 from hiveacid.transactions.transaction import Transaction
@@ -37,7 +38,11 @@ def staging(context: WriterContext, table: TableDefinition, txn: Transaction) ->
 
 
 def known_partitions(context: WriterContext, table: TableDefinition, txn: Transaction) -> KnownPartitions:
-    """Return the existing partitions, and those that the transaction creates."""
+    """Return the existing partitions, and those that the transaction creates. Each writer calls it under its lock.
+
+    Raises WriteConflictError as `require_table_of_snapshot`.
+    """
+    require_table_of_snapshot(table, txn)
     if table.partition_columns and table.kind is not TableKind.PLAIN:  # first, for `require_no_leftovers`
         txn.committed_write_ids(table.name)
     return KnownPartitions.of(table, partitions_of(context, table, txn) or ())
