@@ -132,7 +132,7 @@ def snapshot_ms(url: str) -> float:
     store = SqlStore(url)
     engine = dialect_of(parse_store_url(url, {}).url).engine(parse_store_url(url, {}).url)
     now = time.time_ns() // 1_000_000
-    row = {"kind": "default", "started": now, "heartbeat": now, "moment": 0, "min_open": 1,
+    row = {"kind": "default", "started": now, "heartbeat": now, "timeout": 300_000, "moment": 0, "min_open": 1,
            "user_name": "", "host": "", "agent": ""}  # fmt: skip
     states = ["aborted"] * ABORTED + ["open"] * OPEN
     first = store.valid_txns().high_watermark + 1
