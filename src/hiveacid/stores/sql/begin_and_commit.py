@@ -27,17 +27,18 @@ from hiveacid.core.transactions.locks_and_conflicts import (
 from hiveacid.core.transactions.states import TRANSACTION, TransactionState, fire
 from hiveacid.errors import TransactionAbortedError, WriteConflictError
 from hiveacid.ports.catalog import NO_CHANGES, CatalogChanges
-from hiveacid.ports.transactions import SNAPSHOT_ONLY, Begun, Client, Operation, Start, TxnKind, Written
+from hiveacid.ports.transactions import SNAPSHOT_ONLY, Begun, Client, Start, TxnKind, Written
 from hiveacid.stores import refusals
 from hiveacid.stores.sql import begin_commit_pipelined, catalog, commit_records, compaction_queue
+from hiveacid.stores.sql.commit_guards import changes_since, overwrites_since, place_in_sequence
 from hiveacid.stores.sql.database import IS_OWN, NOW, Database, SqlBase, write_exactly_once
 from hiveacid.stores.sql.dialects import Durability
 from hiveacid.stores.sql.dialects.dialect import NamedRow
 from hiveacid.stores.sql.schema import (
     COMMIT_SEQUENCE,
+    CONFLICTING,
     OPEN,
     is_of_any_table,
-    is_of_same_table,
     lock_requests,
     table_columns,
     table_pairs,
@@ -310,28 +311,15 @@ _WITH_CHANGES = (
         written.c.operation,
     )
     .select_from(
-        txns.outerjoin(
-            written, and_(written.c.txn_id == txns.c.id, written.c.operation.in_(CONFLICTING_OPERATIONS))
-        )
+        txns.outerjoin(written, and_(written.c.txn_id == txns.c.id, written.c.operation.in_(CONFLICTING)))
     )
     .where(txns.c.id == bindparam("txn_id"))
     .with_for_update(of=txns)
 )
-# Rows of overwrites that committed since a moment with a higher write id than the transaction's own.
-_OVERWRITES = (
-    select(written)
-    .join(write_ids, is_of_same_table(write_ids, written))
-    .where(
-        write_ids.c.txn_id == bindparam("txn_id"),
-        written.c.commit_sequence > bindparam("moment", type_=BigInteger),
-        written.c.operation == Operation.UPDATE.value,  # not the trace of a compaction
-        written.c.write_id > write_ids.c.write_id,
-    )
-)
-_OWN_WRITES = select(written).where(written.c.txn_id == bindparam("txn_id"))
-_MARK = (
-    update(written).where(written.c.txn_id == bindparam("id")).values(commit_sequence=bindparam("sequence"))
-)
+_MOMENT, _TXN_ID = bindparam("moment", type_=BigInteger), bindparam("txn_id", type_=BigInteger)
+_OVERWRITES = overwrites_since(_MOMENT, _TXN_ID)
+_OWN_WRITES = select(written).where(written.c.txn_id == _TXN_ID)
+_MARK = place_in_sequence(bindparam("id", type_=BigInteger), bindparam("sequence", type_=BigInteger))
 
 
 def _refusal(
@@ -384,11 +372,7 @@ def _overtaken(connection: Connection, txn_id: TxnId, moment: int) -> tuple[Chan
     return None
 
 
-_SINCE = select(written).where(
-    is_of_any_table(written),
-    written.c.commit_sequence > bindparam("moment", type_=BigInteger),
-    written.c.operation.in_(CONFLICTING_OPERATIONS),
-)
+_SINCE = changes_since(_MOMENT).where(is_of_any_table(written))
 
 
 def _change(row: NamedRow) -> Change:

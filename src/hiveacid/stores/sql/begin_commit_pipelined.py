@@ -1,12 +1,12 @@
 """Begin and commit in one round trip each, on a database that accepts several statements at once (PostgreSQL).
 
-They cover the usual case only: one table, a free lock, no conflict, no change of the catalog. Each statement checks
-this itself. If the case is not the usual one, nothing has happened, and the caller takes the general way
-(``begin_txn``, ``commit_txn``), where :mod:`hiveacid.core` decides and the error is worded.
+They cover the usual case only: one table, a free lock, no conflict, no change of the catalog. If the case is not the usual
+one, nothing has happened, and the caller takes the general way (``begin_txn``, ``commit_txn``), where :mod:`hiveacid.core`
+decides and the error is worded.
 
-The conditions here must imply those of :mod:`hiveacid.core.transactions.locks_and_conflicts`: a stricter one costs a round trip,
-a laxer one would let a conflict pass. States, kinds and conflicting operations come from the definitions in core. In a pipeline every statement sees what
-was committed before it began, as in a transaction of read committed.
+The statements and guards are those of the general way. Here they are joined into few texts, in which each takes the
+transaction's id from the one that opened or ended it, and does nothing if that did nothing. In a pipeline every
+statement sees what was committed before it began, as in a transaction of read committed.
 """
 
 from __future__ import annotations
@@ -15,18 +15,56 @@ from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import cast
 
-from sqlalchemy import BigInteger, Connection, Executable, literal_column, select
+from sqlalchemy import (
+    ARRAY,
+    CTE,
+    BigInteger,
+    Connection,
+    Executable,
+    Text,
+    bindparam,
+    exists,
+    func,
+    insert,
+    literal,
+    literal_column,
+    or_,
+    select,
+    true,
+    update,
+)
+from sqlalchemy import cast as sql_cast
 from sqlalchemy.engine.interfaces import Dialect as Compiler
+from sqlalchemy.sql.elements import ColumnElement
 
 from hiveacid.core.model import LockId, TxnId, WriteId
 from hiveacid.core.transactions.commit_records import TableOperation
-from hiveacid.core.transactions.locks_and_conflicts import CONFLICTING_OPERATIONS, WAITS_FOR, LockState
-from hiveacid.core.transactions.states import LOCK, TRANSACTION, TransactionState, fire
+from hiveacid.core.transactions.locks_and_conflicts import (
+    CONFLICTING_OPERATIONS,
+    WAITS_FOR,
+    LockState,
+    LockType,
+)
+from hiveacid.core.transactions.states import LOCK, TRANSACTION, fire
 from hiveacid.ports.transactions import Begun, LockAnswer, Start, TxnKind, Written
-from hiveacid.stores.sql.database import MARK_LENGTH
+from hiveacid.stores.sql.commit_guards import changes_since, overwrites_since, own_changes, place_in_sequence
+from hiveacid.stores.sql.commit_records import insert_commits
+from hiveacid.stores.sql.database import IS_OWN
 from hiveacid.stores.sql.dialects import Dialect
-from hiveacid.stores.sql.dialects.dialect import Step, number_keys
-from hiveacid.stores.sql.schema import COMMIT_SEQUENCE, SETTLED, table_parameters, txns
+from hiveacid.stores.sql.dialects.dialect import Step, number_keys, take_write_ids_statement
+from hiveacid.stores.sql.schema import (
+    COMMIT_SEQUENCE,
+    CONFLICTING,
+    OPEN,
+    counters,
+    is_of_same_table,
+    lock_components,
+    lock_requests,
+    table_parameters,
+    txns,
+    write_ids,
+    written,
+)
 from hiveacid.stores.sql.snapshots_and_write_ids import (
     SnapshotRow,
     possibly_invalid_write_ids_query,
@@ -34,12 +72,20 @@ from hiveacid.stores.sql.snapshots_and_write_ids import (
     snapshot_query,
     write_id_list,
 )
-from hiveacid.stores.sql.txns_and_locks import keys_of
+from hiveacid.stores.sql.txns_and_locks import (
+    END_ONE,
+    held_in_databases,
+    insert_open_txns,
+    keys_of,
+    on_tables,
+    release_locks_of,
+)
 
-_OWN = "nullif(current_setting('hiveacid.txn', true), '')::bigint"
-"""The transaction that the pipeline's first INSERT opened; the setting is gone with the commit."""
-_NOW = "coalesce(%(now)s::bigint, CAST(extract(epoch FROM clock_timestamp()) * 1000 AS BIGINT))"
-_CONFLICTING = ", ".join(f"'{operation}'" for operation in CONFLICTING_OPERATIONS)
+_SETTING = "hiveacid.txn"
+"""Setting that names the transaction that the pipeline's first INSERT opened; it is gone with the commit."""
+_OWN: ColumnElement[int] = literal_column(
+    f"nullif(current_setting('{_SETTING}', true), '')::bigint", BigInteger()
+)
 
 
 def can_begin(start: Start) -> bool:
@@ -56,32 +102,29 @@ def begin(
 
     Returns None and changes nothing if a lock must be waited for or the limit of open transactions is reached.
     """
+    compiler = connection.dialect
     lock = start.locks[0] if start.locks else None
     steps: list[Step] = []
     if lock is None:
-        steps.append((_OPEN.format(free="", asked=_NOT_ASKED), parameters))
+        steps.append(_step(compiler, _open(None), parameters))
     else:
         keys = number_keys(keys_of(start.locks))
         numbers = {f"key{index}": number for index, (number, _) in enumerate(keys)}
         steps.append((_hold(tuple(exclusive for _, exclusive in keys)), numbers))
         requested = {
-            "type": lock.type.value,
-            "types": sorted(lock_type.value for lock_type in WAITS_FOR[lock.type]),
             "database": lock.database,
             "table": lock.table,
             "partition": lock.partition,
             "granted": fire(LOCK, LOCK.start, "grant"),
         }
-        steps.append((_OPEN.format(free=_FREE, asked=_ASKED), {**parameters, **requested}))
-    compiler = connection.dialect
-    steps.append(_prepared(_own_snapshot_query(), compiler))
+        steps.append(_step(compiler, _open(lock.type), {**parameters, **requested}))
+    steps.append(_step(compiler, _own_snapshot_query()))
     name = next(iter((*start.tables, *start.writes)), None)
     if name is not None:
         place = table_parameters(name)
-        text, constants = _prepared(_own_possibly_invalid_ids(), compiler)
-        steps.append((text, {**constants, **place}))
+        steps.append(_step(compiler, _own_possibly_invalid_ids(), place))
         if start.writes:
-            steps.append((_ALLOCATE, place))
+            steps.append(_step(compiler, _allocate(), {**place, "first": 2, "count": 1}))
     opened, snapshot_rows, *rest = dialect.pipeline(connection, steps)[0 if lock is None else 1 :]
     if not opened:
         return None
@@ -101,6 +144,18 @@ def begin(
 
 
 @cache
+def _compiled(statement: Executable, compiler: Compiler) -> Step:
+    """Compile a statement for the driver; return its text and its constants."""
+    compiled = statement.compile(dialect=compiler)  # type: ignore[attr-defined]
+    return str(compiled), compiled.params
+
+
+def _step(compiler: Compiler, statement: Executable, parameters: Mapping[str, object] | None = None) -> Step:
+    text, constants = _compiled(statement, compiler)
+    return text, {**constants, **(parameters or {})}
+
+
+@cache
 def _hold(exclusive: tuple[bool, ...]) -> str:
     """Return the statement that acquires the keys of a lock, as ``Dialect.serialise`` does."""
     calls = (
@@ -110,58 +165,60 @@ def _hold(exclusive: tuple[bool, ...]) -> str:
     return f"SELECT {', '.join(calls)}"
 
 
-_OPEN = f"""WITH made AS (
-    INSERT INTO hiveacid_txns (kind, state, started, heartbeat, timeout, moment, min_open, user_name, host, agent, mark)
-    SELECT %(kind)s, '{TransactionState.OPEN}', clock.now, clock.now, %(timeout)s::bigint,
-        (SELECT value FROM hiveacid_counters WHERE name = '{COMMIT_SEQUENCE}'),
-        least(settled.value + 1, coalesce(lowest.id, highest.id + 1, 1)), %(user)s, %(host)s, %(agent)s,
-        %(mark)s::text || '-1'
-    FROM (SELECT {_NOW} AS now) clock,
-        (SELECT value FROM hiveacid_counters WHERE name = '{SETTLED}') settled,
-        (SELECT min(id) AS id FROM hiveacid_txns WHERE state = '{TransactionState.OPEN}') lowest,
-        (SELECT max(id) AS id FROM hiveacid_txns) highest
-    WHERE (SELECT count(*) FROM hiveacid_txns WHERE state = '{TransactionState.OPEN}') < %(limit)s::bigint {{free}}
-    RETURNING id, started){{asked}}
-"""
-_FREE = """AND NOT EXISTS (SELECT 1 FROM hiveacid_lock_components held
-        WHERE held.database_name = %(database)s AND held.type = ANY(%(types)s::text[])
-        AND (held.table_name IS NULL OR held.table_name = %(table)s)
-        AND (held.partition_name IS NULL OR %(partition)s::text IS NULL OR held.partition_name = %(partition)s))"""
-_ASKED = """, asked AS (
-    INSERT INTO hiveacid_lock_requests (txn_id, state, acquired_at)
-    SELECT id, %(granted)s, started FROM made RETURNING id, txn_id), parts AS (
-    INSERT INTO hiveacid_lock_components
-        (request_id, number, txn_id, type, database_name, table_name, partition_name)
-    SELECT id, 1, txn_id, %(type)s, %(database)s, %(table)s, %(partition)s FROM asked)
-SELECT made.id, asked.id AS request, set_config('hiveacid.txn', made.id::text, true) FROM made, asked"""
-_NOT_ASKED = """
-SELECT id, set_config('hiveacid.txn', id::text, true) FROM made"""
-_ALLOCATE = f"""WITH given AS (
-    INSERT INTO hiveacid_next_write_ids (database_name, table_name, next_id)
-    SELECT %(database)s, %(name)s, 2 WHERE {_OWN} IS NOT NULL
-    ON CONFLICT (database_name, table_name) DO UPDATE SET next_id = hiveacid_next_write_ids.next_id + 1
-    RETURNING next_id - 1 AS write_id), kept AS (
-    INSERT INTO hiveacid_write_ids (database_name, table_name, write_id, txn_id)
-    SELECT %(database)s, %(name)s, write_id, {_OWN} FROM given)
-SELECT write_id FROM given"""
+@cache
+def _open(lock_type: LockType | None) -> Executable:
+    """Return the statement that opens a transaction, and grants it a lock of this type if it is free."""
+    one = select(literal_column("1").label("n")).subquery("numbers")
+    if lock_type is None:
+        made = insert_open_txns(one, gaps=True).returning(txns.c.id).cte("made")
+        return select(made.c.id, func.set_config(_SETTING, sql_cast(made.c.id, Text), true()))
+    database, table, partition = (bindparam(name, type_=Text) for name in ("database", "table", "partition"))
+    types: list[ColumnElement[str]] = [
+        literal_column(f"'{kind.value}'") for kind in sorted(WAITS_FOR[lock_type])
+    ]
+    held = on_tables(held_in_databases(types, [database]), [table]).where(
+        or_(
+            lock_components.c.partition_name.is_(None),
+            partition.is_(None),
+            lock_components.c.partition_name == partition,
+        )
+    )
+    opened = insert_open_txns(one, ~held.exists(), gaps=True).returning(txns.c.id, txns.c.started)
+    made = opened.cte("made")
+    request = select(made.c.id, bindparam("granted", type_=Text), made.c.started)
+    asked = (
+        insert(lock_requests)
+        .from_select(["txn_id", "state", "acquired_at"], request)
+        .returning(lock_requests.c.id, lock_requests.c.txn_id)
+        .cte("asked")
+    )
+    kind = literal(lock_type.value, Text)
+    component = select(asked.c.id, literal_column("1"), asked.c.txn_id, kind, database, table, partition)
+    columns = ["request_id", "number", "txn_id", "type", "database_name", "table_name", "partition_name"]
+    parts = insert(lock_components).from_select(columns, component).cte("parts")
+    remember = func.set_config(_SETTING, sql_cast(made.c.id, Text), true())
+    return select(made.c.id, asked.c.id.label("request"), remember).add_cte(parts)
+
+
+@cache
+def _allocate() -> Executable:
+    taken = take_write_ids_statement(f"{_OWN} IS NOT NULL").columns(next_id=BigInteger).cte("taken")
+    names = (bindparam("database", type_=Text), bindparam("name", type_=Text))
+    row = select(*names, taken.c.next_id - 1, _OWN)
+    columns = ["database_name", "table_name", "write_id", "txn_id"]
+    return insert(write_ids).from_select(columns, row).returning(write_ids.c.write_id)
 
 
 @cache
 def _own_snapshot_query() -> Executable:
-    return snapshot_query(literal_column(_OWN, BigInteger()), gaps=True)
+    return snapshot_query(_OWN, gaps=True)
 
 
 @cache
 def _own_possibly_invalid_ids() -> Executable:
-    own = select(txns.c.min_open).where(txns.c.id == literal_column(_OWN, BigInteger())).scalar_subquery()
-    return possibly_invalid_write_ids_query(own)
-
-
-@cache
-def _prepared(statement: Executable, compiler: Compiler) -> Step:
-    """Compile a statement for the driver; return its text and its constants."""
-    compiled = statement.compile(dialect=compiler)  # type: ignore[attr-defined]
-    return str(compiled), compiled.params
+    return possibly_invalid_write_ids_query(
+        select(txns.c.min_open).where(txns.c.id == _OWN).scalar_subquery()
+    )
 
 
 def commit(
@@ -182,6 +239,8 @@ def commit(
         "own": own,
         "to": fire(TRANSACTION, TRANSACTION.start, "commit"),
         "now": now,
+        "why": None,
+        "why_code": None,
         "databases": [write.table.database for write in written],
         "tables": [write.table.name for write in written],
         "partitions": [write.partition for write in written],
@@ -190,65 +249,93 @@ def commit(
         "told_tables": [operation.table.name for operation in operations],
         "summaries": [operation.summary.to_text() for operation in operations],
     }
-    if any(write.operation.value in CONFLICTING_OPERATIONS for write in written):
-        steps = [(_HOLD_SEQUENCE, {}), (_COMMIT_CHANGES, parameters)]
-    else:
-        steps = [(_COMMIT, parameters)]
+    changes = any(write.operation.value in CONFLICTING_OPERATIONS for write in written)
+    compiler = connection.dialect
+    steps = [_step(compiler, _HOLD_SEQUENCE)] if changes else []
+    steps.append(_step(compiler, _commit(changes=changes), parameters))
     return bool(dialect.pipeline(connection, steps)[-1])
 
 
-_BROUGHT = """unnest(%(databases)s::text[], %(tables)s::text[], %(partitions)s::text[], %(operations)s::text[])
-        AS brought (database_name, table_name, partition_name, operation)"""
-_RELEASED = (
-    "released AS (DELETE FROM hiveacid_lock_requests request USING done WHERE request.txn_id = done.id)"
-)
-# A row for each write id of the transaction, with or without an operation summary (``commit_records.record_commit``).
-_RETURNED = "RETURNING id, ended, user_name, host, agent"
-_NOTED = """noted AS (
-    INSERT INTO hiveacid_commits
-        (database_name, table_name, write_id, committed, txn_id, user_name, host, agent, operation_summary)
-    SELECT given.database_name, given.table_name, given.write_id, greatest(done.ended, (
-        SELECT earlier.committed FROM hiveacid_commits earlier
-        WHERE earlier.database_name = given.database_name AND earlier.table_name = given.table_name
-        ORDER BY earlier.write_id DESC LIMIT 1)), done.id, done.user_name, done.host, done.agent, told.summary
-    FROM done JOIN hiveacid_write_ids given ON given.txn_id = done.id
-    LEFT JOIN unnest(%(told_databases)s::text[], %(told_tables)s::text[], %(summaries)s::text[])
-        AS told (database_name, table_name, summary)
-        ON told.database_name = given.database_name AND told.table_name = given.table_name)"""
-_DONE = f"""UPDATE hiveacid_txns txn SET state = %(to)s, ended = {_NOW}, reason = NULL, code = NULL
-    WHERE txn.id = %(txn_id)s::bigint AND txn.state = '{TransactionState.OPEN}'
-    AND (%(own)s::text IS NULL OR left(txn.mark, {MARK_LENGTH}) = %(own)s::text)"""
+_TXN_ID = bindparam("txn_id", type_=BigInteger)
 # A value of its own, not a column of the row to update: the planner would join what all transactions ever wrote with it.
-_SINCE = "theirs.commit_sequence > (SELECT moment FROM hiveacid_txns WHERE id = %(txn_id)s::bigint)"
-# `commit_txn` decides whether one of the overwrites is of a partition that this transaction wrote.
-_NOT_OVERTAKEN = f"""NOT EXISTS (SELECT 1 FROM hiveacid_write_ids given JOIN hiveacid_written theirs
-        ON theirs.database_name = given.database_name AND theirs.table_name = given.table_name
-        WHERE given.txn_id = %(txn_id)s::bigint AND {_SINCE}
-        AND theirs.write_id > given.write_id AND theirs.operation = 'u')"""
-_COMMIT = f"""WITH done AS (
-    {_DONE} AND txn.kind <> '{TxnKind.COMPACTION}' AND (txn.kind <> '{TxnKind.READ_ONLY}' OR cardinality(%(databases)s::text[]) = 0)
-    AND NOT EXISTS (SELECT 1 FROM hiveacid_written early
-        WHERE early.txn_id = %(txn_id)s::bigint AND early.operation IN ({_CONFLICTING})) AND {_NOT_OVERTAKEN}
-    {_RETURNED}), kept AS (
-    INSERT INTO hiveacid_written (txn_id, database_name, table_name, partition_name, operation)
-    SELECT done.id, brought.* FROM done, {_BROUGHT}), {_RELEASED}, {_NOTED}
-SELECT id FROM done"""
-# The next committer waits here; its next statement then sees the earlier commits. The partitions are compared by ``=``,
-# because with IS NOT DISTINCT FROM each of 10,000 is compared with each of 10,000. No partition's name is empty.
-_HOLD_SEQUENCE = f"SELECT value FROM hiveacid_counters WHERE name = '{COMMIT_SEQUENCE}' FOR UPDATE"
-_COMMIT_CHANGES = f"""WITH mine AS (
-    SELECT * FROM {_BROUGHT} WHERE operation IN ({_CONFLICTING})
-    UNION ALL SELECT database_name, table_name, partition_name, operation FROM hiveacid_written
-    WHERE txn_id = %(txn_id)s::bigint AND operation IN ({_CONFLICTING})), done AS (
-    {_DONE} AND txn.kind = '{TxnKind.DEFAULT}' AND NOT EXISTS (SELECT 1 FROM mine JOIN hiveacid_written theirs
-        ON theirs.database_name = mine.database_name AND theirs.table_name = mine.table_name
-        AND coalesce(theirs.partition_name, '') = coalesce(mine.partition_name, '')
-        WHERE {_SINCE} AND theirs.operation IN ({_CONFLICTING})) AND {_NOT_OVERTAKEN}
-    {_RETURNED}), counted AS (
-    UPDATE hiveacid_counters SET value = value + 1 FROM done WHERE name = '{COMMIT_SEQUENCE}' RETURNING value), marked AS (
-    UPDATE hiveacid_written early SET commit_sequence = counted.value FROM counted
-    WHERE early.txn_id = %(txn_id)s::bigint), kept AS (
-    INSERT INTO hiveacid_written
-        (txn_id, database_name, table_name, partition_name, operation, commit_sequence)
-    SELECT done.id, brought.*, counted.value FROM done, counted, {_BROUGHT}), {_RELEASED}, {_NOTED}
-SELECT id FROM done"""
+_ANY_TXN = txns.alias("any_txn")
+_MOMENT: ColumnElement[int] = select(_ANY_TXN.c.moment).where(_ANY_TXN.c.id == _TXN_ID).scalar_subquery()
+# The next committer waits here; its next statement then sees the earlier commits.
+_HOLD_SEQUENCE = (
+    select(counters.c.value).where(counters.c.name == literal(COMMIT_SEQUENCE, Text)).with_for_update()
+)
+_DATABASES = bindparam("databases", type_=ARRAY(Text))
+_BROUGHT = (
+    func.unnest(
+        _DATABASES, *(bindparam(name, type_=ARRAY(Text)) for name in ("tables", "partitions", "operations"))
+    )
+    .table_valued("database_name", "table_name", "partition_name", "operation", name="brought")
+    .render_derived()
+)
+_TOLD = (
+    func.unnest(
+        *(bindparam(name, type_=ARRAY(Text)) for name in ("told_databases", "told_tables", "summaries"))
+    )
+    .table_valued("database_name", "table_name", "summary", name="told")
+    .render_derived()
+)
+
+
+@cache
+def _commit(*, changes: bool) -> Executable:
+    """Return the statement of a commit; ``changes``: with updates or deletes, which take their place in the sequence."""
+    guards: tuple[ColumnElement[bool], ...]
+    if changes:
+        guards = (txns.c.kind == TxnKind.DEFAULT.value, ~_conflicts())
+    else:
+        may_write = or_(txns.c.kind != TxnKind.READ_ONLY.value, func.cardinality(_DATABASES) == 0)
+        guards = (txns.c.kind != TxnKind.COMPACTION.value, may_write, ~own_changes(_TXN_ID).exists())
+    done = (
+        # The general way decides whether one of the overwrites is of a partition that this transaction wrote.
+        END_ONE.where(txns.c.state == OPEN, IS_OWN, *guards, ~overwrites_since(_MOMENT, _TXN_ID).exists())
+        .returning(txns.c.id, txns.c.ended, txns.c.user_name, txns.c.host, txns.c.agent)
+        .cte("done")
+    )
+    committed = select(done.c.id).scalar_subquery()
+    summary = select(_TOLD.c.summary).where(is_of_same_table(_TOLD, write_ids)).scalar_subquery()
+    effects = [
+        release_locks_of(committed).cte("released"),
+        insert_commits(done, summary).cte("noted"),
+        *(_record_changes(done) if changes else [_record(done)]),
+    ]
+    return select(done.c.id).add_cte(*effects)
+
+
+def _conflicts() -> ColumnElement[bool]:
+    """Return the condition that another transaction changed one of the same partitions first."""
+    columns = ("database_name", "table_name", "partition_name", "operation")
+    now = select(_BROUGHT).where(_BROUGHT.c.operation.in_(CONFLICTING))
+    before = own_changes(_TXN_ID).subquery("before")
+    mine = now.union_all(select(*(before.c[name] for name in columns))).cte("mine")
+    theirs = written.alias("theirs")
+    # Partitions are compared by ``=``, because with IS NOT DISTINCT FROM each of 10,000 is compared with each of 10,000.
+    # No partition's name is empty.
+    partition, other = (func.coalesce(rows.c.partition_name, "") for rows in (mine, theirs))
+    same = changes_since(_MOMENT, theirs).join(mine, is_of_same_table(theirs, mine) & (partition == other))
+    return same.exists()
+
+
+def _record(done: CTE, *sequence: ColumnElement[int]) -> CTE:
+    columns = ["txn_id", "database_name", "table_name", "partition_name", "operation"]
+    rows = select(done.c.id, *_BROUGHT.c, *sequence)
+    return (
+        insert(written).from_select([*columns, *(["commit_sequence"] if sequence else [])], rows).cte("kept")
+    )
+
+
+def _record_changes(done: CTE) -> list[CTE]:
+    counted = (
+        update(counters)
+        .where(counters.c.name == literal(COMMIT_SEQUENCE, Text), exists(select(done.c.id)))
+        .values(value=counters.c.value + 1)
+        .returning(counters.c.value)
+        .cte("counted")
+    )
+    sequence = select(counted.c.value).scalar_subquery()
+    earlier = place_in_sequence(select(done.c.id).scalar_subquery(), sequence).cte("marked")
+    return [earlier, _record(done, counted.c.value)]

@@ -10,6 +10,8 @@ from typing import Any
 from sqlalchemy import (
     BigInteger,
     Connection,
+    FromClause,
+    Insert,
     Text,
     and_,
     bindparam,
@@ -68,18 +70,23 @@ def record_commit(connection: Connection, txn_id: TxnId, operations: Sequence[Ta
             for operation in operations
         ]
         summary = case(*whens, else_=null())
+    own = txns.c.id == bindparam("of_txn", type_=BigInteger)
+    connection.execute(insert_commits(txns, summary, own), {"of_txn": txn_id})
+
+
+def insert_commits(
+    ended: FromClause, summary: ColumnElement[Any], *conditions: ColumnElement[bool]
+) -> Insert:
+    """Return the INSERT of a row for each write id of transactions that have ended."""
+    txn = ended.c
+    committed = case((txn.ended < _LATEST, _LATEST), else_=txn.ended)
     rows = select(
         write_ids.c.database_name,
         write_ids.c.table_name,
         write_ids.c.write_id,
-        case((txns.c.ended < _LATEST, _LATEST), else_=txns.c.ended),
-        txns.c.id,
-        txns.c.user_name,
-        txns.c.host,
-        txns.c.agent,
-        summary,
-    ).where(write_ids.c.txn_id == txns.c.id, txns.c.id == bindparam("of_txn", type_=BigInteger))
-    connection.execute(insert(commits).from_select(_COLUMNS, rows), {"of_txn": txn_id})
+        *(committed, txn.id, txn.user_name, txn.host, txn.agent, summary),
+    ).where(write_ids.c.txn_id == txn.id, *conditions)
+    return insert(commits).from_select(_COLUMNS, rows)
 
 
 # Even if the clock goes back, a commit is recorded no earlier than the commits whose rows it may have changed.

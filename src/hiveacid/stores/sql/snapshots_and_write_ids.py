@@ -34,13 +34,13 @@ from hiveacid.core.model import TableName, TxnId, WriteId
 from hiveacid.core.transactions.states import TransactionState
 from hiveacid.ports.transactions import TransactionRow
 from hiveacid.stores import refusals
+from hiveacid.stores.sql.commit_guards import own_changes
 from hiveacid.stores.sql.database import Database, SqlBase, chunks, write_exactly_once
 from hiveacid.stores.sql.dialects import Durability, joined_ids
 from hiveacid.stores.sql.schema import (
     ABORTED,
     COMMIT_SEQUENCE,
     COMMITTED,
-    CONFLICTING,
     OPEN,
     SETTLED,
     counters,
@@ -53,7 +53,6 @@ from hiveacid.stores.sql.schema import (
     table_parameters,
     txns,
     write_ids,
-    written,
 )
 from hiveacid.stores.sql.txns_and_locks import LOWEST_OPEN, TOP, counter_value, lock_writing_txns
 
@@ -171,9 +170,6 @@ def _snapshot_query(*, gaps: bool) -> Executable:
 def snapshot_query(txn_id: ColumnElement[int], *, gaps: bool) -> Executable:
     """Return the statement that reads everything for a snapshot in one row, and therefore at one instant."""
     nobody = select(literal(1).label("one")).subquery("nobody")
-    has_written = select(written.c.txn_id).where(
-        written.c.txn_id == txns.c.id, written.c.operation.in_(CONFLICTING)
-    )
     columns: list[ColumnElement[Any]] = [
         TOP.label("top"),
         _all_ids(OPEN).label("open_ids"),
@@ -183,7 +179,7 @@ def snapshot_query(txn_id: ColumnElement[int], *, gaps: bool) -> Executable:
         txns.c.moment,
         txns.c.reason,
         txns.c.code,
-        has_written.exists().label("has_written"),
+        own_changes(txns.c.id).exists().label("has_written"),
     ]
     if gaps:
         around = _ids_with_predecessors()

@@ -16,8 +16,12 @@ from typing import Any, TypedDict
 from sqlalchemy import (
     CTE,
     BigInteger,
+    BindParameter,
     Connection,
+    Delete,
+    FromClause,
     Insert,
+    Select,
     String,
     and_,
     bindparam,
@@ -104,9 +108,16 @@ def lock_writing_txns(database: Database, connection: Connection, txn_ids: Seque
 _END = update(txns).values(
     state=bindparam("to"), ended=NOW, reason=bindparam("why"), code=bindparam("why_code")
 )
-_END_ONE = _END.where(txns.c.id == bindparam("txn_id"))
+END_ONE = _END.where(txns.c.id == bindparam("txn_id", type_=BigInteger))
 _END_SOME = _END.where(txns.c.id.in_(bindparam("ids", expanding=True)))
-_RELEASE_ONE = delete(lock_requests).where(lock_requests.c.txn_id == bindparam("txn_id"))
+
+
+def release_locks_of(txn_id: ColumnElement[int]) -> Delete:
+    """Return the statement that withdraws a transaction's lock requests."""
+    return delete(lock_requests).where(lock_requests.c.txn_id == txn_id)
+
+
+_RELEASE_ONE = release_locks_of(bindparam("txn_id"))
 _RELEASE_SOME = delete(lock_requests).where(lock_requests.c.txn_id.in_(bindparam("ids", expanding=True)))
 
 
@@ -122,7 +133,7 @@ def end_txns(
     state = fire(TRANSACTION, TRANSACTION.start, event)
     parameters: dict[str, object] = {"to": state, "now": now, "why": reason, "why_code": code}
     if len(txn_ids) == 1:
-        connection.execute(_END_ONE, parameters | {"txn_id": txn_ids[0]})
+        connection.execute(END_ONE, parameters | {"txn_id": txn_ids[0]})
         connection.execute(_RELEASE_ONE, {"txn_id": txn_ids[0]})
         return
     for chunk in chunks(txn_ids):
@@ -230,22 +241,25 @@ def insert_txns(database: Database, connection: Connection, parameters: OpenPara
     dialect = database.dialect
     if dialect.has_txn_id_counter:
         first = dialect.take_txn_ids(connection, parameters["count"])
-        result = connection.execute(
-            _insert_open_txns(gaps=False, counted=True), {**parameters, "first": first}
-        )
+        statement = insert_open_txns(_numbers(), gaps=False, counted=True)
+        result = connection.execute(statement, {**parameters, "first": first})
         txn_ids = list(range(first, first + result.rowcount))
     else:
-        txn_ids = dialect.insert_ids(connection, _insert_open_txns(gaps=dialect.ids_may_gap), parameters)
+        statement = insert_open_txns(_numbers(), gaps=dialect.ids_may_gap)
+        txn_ids = dialect.insert_ids(connection, statement, parameters)
     if not txn_ids:
         raise refusals.too_many_open(parameters["limit"])
     return tuple(map(TxnId, txn_ids))
 
 
 @cache
-def _insert_open_txns(*, gaps: bool, counted: bool = False) -> Insert:
-    """Return the INSERT statement. ``gaps``: ids above the counter SETTLED may belong to open transactions whose rows are not visible yet.
+def insert_open_txns(
+    numbers: FromClause, *conditions: ColumnElement[bool], gaps: bool, counted: bool = False
+) -> Insert:
+    """Return the INSERT statement of a transaction for each of ``numbers``, if all ``conditions`` hold.
 
-    ``counted``: ids follow each other from the parameter ``first`` on.
+    ``gaps``: ids above the counter SETTLED may belong to open transactions whose rows are not visible yet. ``counted``: ids
+    follow each other from the parameter ``first`` on.
     """
     lowest: ColumnElement[int] = func.coalesce(LOWEST_OPEN, TOP + 1)
     if gaps:
@@ -267,14 +281,14 @@ def _insert_open_txns(*, gaps: bool, counted: bool = False) -> Insert:
         select(func.count()).select_from(txns).where(txns.c.state == OPEN).scalar_subquery()
     )
     fits = open_count + bindparam("count", type_=BigInteger) <= bindparam("limit", type_=BigInteger)
-    numbers = _numbers()
     values["mark"] = bindparam("mark", type_=String) + "-" + cast(numbers.c.n, String)
     if counted:
         values["id"] = bindparam("first", type_=BigInteger) + numbers.c.n - 1
-    rows = select(*values.values()).select_from(numbers).where(fits)
+    rows = select(*values.values()).select_from(numbers).where(fits, *conditions)
     return insert(txns).from_select(list(values), rows)
 
 
+@cache
 def _numbers() -> CTE:
     """Return a query of the numbers from 1 to the parameter ``count``."""
     first = select(literal(1).label("n")).cte("numbers", recursive=True)
@@ -533,18 +547,28 @@ def _blocker(
 
 
 _NO_LIMIT = 2**62
-_IN_DATABASES = select(lock_components).where(
-    lock_components.c.database_name.in_(bindparam("databases", expanding=True)),
-    lock_components.c.type.in_(bindparam("types", expanding=True)),
+_Choice = BindParameter[Any] | Sequence[ColumnElement[Any]]
+
+
+def held_in_databases(types: _Choice, databases: _Choice) -> Select[Any]:
+    """Return the query of the locks of these types in databases; the rule of core is applied to them."""
+    return select(lock_components).where(
+        lock_components.c.database_name.in_(databases), lock_components.c.type.in_(types)
+    )
+
+
+def on_tables(held: Select[Any], names: _Choice) -> Select[Any]:
+    """Restrict the query to locks on the tables, and on whole databases."""
+    return held.where(or_(lock_components.c.table_name.is_(None), lock_components.c.table_name.in_(names)))
+
+
+_IN_DATABASES = held_in_databases(
+    bindparam("types", expanding=True), bindparam("databases", expanding=True)
+).where(
     lock_components.c.txn_id != bindparam("txn_id", type_=BigInteger),
     lock_components.c.request_id < bindparam("before", type_=BigInteger),
 )
-_ON_TABLES = _IN_DATABASES.where(
-    or_(
-        lock_components.c.table_name.is_(None),
-        lock_components.c.table_name.in_(bindparam("names", expanding=True)),
-    )
-)
+_ON_TABLES = on_tables(_IN_DATABASES, bindparam("names", expanding=True))
 
 
 def _component(row: NamedRow) -> LockComponent:

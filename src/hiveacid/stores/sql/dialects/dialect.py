@@ -13,7 +13,7 @@ from functools import cache
 from types import MappingProxyType
 from typing import Any, Protocol
 
-from sqlalchemy import URL, BigInteger, Connection, Engine, Insert, Text, text
+from sqlalchemy import URL, BigInteger, Connection, Engine, Insert, Text, TextClause, bindparam, text
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.ext.compiler import compiles
 from sqlalchemy.sql.compiler import SQLCompiler
@@ -185,12 +185,17 @@ class Dialect(ABC):
         return int(result.scalar_one()) - count
 
 
-_TAKE = text(
-    "INSERT INTO hiveacid_next_write_ids (database_name, table_name, next_id)"
-    " VALUES (:database, :name, :first)"
-    " ON CONFLICT (database_name, table_name)"
-    " DO UPDATE SET next_id = hiveacid_next_write_ids.next_id + :count RETURNING next_id"
-)
+def take_write_ids_statement(condition: str) -> TextClause:
+    """Return the statement that takes ``count`` write ids of a table and returns the next one, if the condition holds."""
+    return text(
+        "INSERT INTO hiveacid_next_write_ids (database_name, table_name, next_id)"
+        f" SELECT :database, :name, :first WHERE {condition}"
+        " ON CONFLICT (database_name, table_name)"
+        " DO UPDATE SET next_id = hiveacid_next_write_ids.next_id + :count RETURNING next_id"
+    ).bindparams(bindparam("first", type_=BigInteger), bindparam("count", type_=BigInteger))
+
+
+_TAKE = take_write_ids_statement("true")
 
 
 @cache
