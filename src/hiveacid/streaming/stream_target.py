@@ -1,14 +1,12 @@
 """Target of a stream: checks of its table before writing, and the partition and bucket of each row of an Arrow batch.
 
-Hive's bucket hash, in both bucketing versions, has the rules of `hiveacid.core.schema.bucket_hash`. Integers and dates are
-hashed as NumPy arrays, whose 32-bit arithmetic wraps as in Java. For other types, each distinct value is hashed once.
+Integers and dates are hashed as whole NumPy arrays by `hiveacid.core.schema.bucket_hash`, of other types each distinct value once.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -18,11 +16,10 @@ from numpy.typing import NDArray
 from hiveacid.config import Settings
 from hiveacid.core.model import DEFAULT_PARTITION, Column, TableDefinition, TableKind, partition_value
 from hiveacid.core.schema.bucket_hash import (
-    MURMUR_C1,
-    MURMUR_C2,
-    MURMUR_SEED,
     bucket_hash,
     check_bucketing_type,
+    combine_hashes,
+    integer_hash,
 )
 from hiveacid.core.schema.partitions import is_canonical
 from hiveacid.core.schema.storage_formats import is_orc
@@ -40,8 +37,6 @@ from hiveacid.table.read.flush_length_files import readable_length
 from hiveacid.table.read.visible_locations import may_have_acid_v1_events
 
 _POSITIVE = 0x7FFFFFFF
-_HASHED_AS_INT = frozenset({"boolean", "tinyint"})
-_HASHED_AS_INT_IN_V1 = frozenset({"int", "date", "smallint"})
 
 
 @dataclass(frozen=True)
@@ -187,11 +182,11 @@ def check_bucketing(table: TableDefinition) -> None:
 def bucket_numbers(table: TableDefinition, batch: pa.RecordBatch) -> pa.Array:
     """Return each row's bucket number (int32, from 0) in a bucketed table."""
     assert table.bucketing is not None  # noqa: S101 - the caller's condition
-    total = np.zeros(batch.num_rows, np.uint32)
+    total = np.zeros(batch.num_rows, np.uint64)
     for column, hive in _bucket_columns(table):
         values = to_stored_values(batch.column(column.name), hive)  # CHAR and VARCHAR are cut first
         hashed = _hash(values, hive, table.bucketing_version)
-        total = total * 31 + np.where(values.is_valid(), hashed, np.uint32(0))
+        total = combine_hashes(total, np.where(values.is_valid(), hashed, np.uint64(0)))
     return pa.array(((total & _POSITIVE) % table.bucketing.count).astype(np.int32))
 
 
@@ -201,46 +196,19 @@ def _bucket_columns(table: TableDefinition) -> Sequence[tuple[Column, HiveType]]
     return [(by_name[name], parse_type(by_name[name].type)) for name in names]
 
 
-def _hash(values: pa.Array, hive: HiveType, version: int) -> NDArray[Any]:
-    """Return the hash of each value as an unsigned 32-bit integer; that of NULL has no meaning."""
+def _hash(values: pa.Array, hive: HiveType, version: int) -> NDArray[np.uint64]:
+    """Return the hash of each value, 32 bits; that of NULL has no meaning. Types other than integers: of each distinct value."""
     assert isinstance(hive, Primitive)  # noqa: S101 - `check_bucketing`
-    name = hive.name
-    if name in _HASHED_AS_INT or (name in _HASHED_AS_INT_IN_V1 and version == 1):
-        return _numbers(values, pa.int32())
-    if name in {"int", "date"}:
-        return _murmur([_numbers(values, pa.int32())], 4)
-    if name == "bigint":
-        wide = _numbers(values, pa.int64())
-        high, low = (wide >> 32).astype(np.uint32), wide.astype(np.uint32)
-        return high ^ low if version == 1 else _murmur([high, low], 8)
+    of_integers = integer_hash(hive.name, version)
+    if of_integers is not None:
+        numbers = values.cast(pa.int32()) if hive.name == "date" else values
+        wide = numbers.cast(pa.int64()).fill_null(0).to_numpy(zero_copy_only=False)
+        hashed: NDArray[np.uint64] = of_integers(wide.view(np.uint64))
+        return hashed
     coded = pc.dictionary_encode(values, null_encoding="encode")
     hashes = [
         0 if value is None else bucket_hash([value], [hive], version) & 0xFFFFFFFF
         for value in coded.dictionary.to_pylist()
     ]
     positions: NDArray[np.intp] = coded.indices.to_numpy()
-    return np.array(hashes, np.uint32)[positions]
-
-
-def _numbers(values: pa.Array, as_type: pa.DataType) -> NDArray[Any]:
-    """Return values as unsigned integers of the type's width, 0 for NULL."""
-    numbers = values.cast(as_type).fill_null(0).to_numpy(zero_copy_only=False)
-    unsigned: NDArray[Any] = numbers.view(f"u{numbers.dtype.itemsize}")
-    return unsigned
-
-
-def _murmur(words: Sequence[NDArray[Any]], length: int) -> NDArray[Any]:
-    """Hash words of 32 bits. Each is byte-swapped: Hive hashes big-endian bytes, and murmur reads little-endian words."""
-    total: NDArray[Any] = np.full(len(words[0]), MURMUR_SEED, np.uint32)
-    for word in words:
-        mixed = _rotate(word.byteswap() * MURMUR_C1, 15) * MURMUR_C2
-        total = _rotate(total ^ mixed, 13) * 5 + 0xE6546B64
-    total ^= length
-    for shift, factor in ((16, 0x85EBCA6B), (13, 0xC2B2AE35)):
-        total = (total ^ (total >> shift)) * factor
-    total ^= total >> 16
-    return total
-
-
-def _rotate(values: NDArray[Any], bits: int) -> NDArray[Any]:
-    return (values << bits) | (values >> (32 - bits))
+    return np.array(hashes, np.uint64)[positions]

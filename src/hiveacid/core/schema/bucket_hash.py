@@ -1,6 +1,7 @@
-"""Hive's bucket hash of a row, bucketing versions 1 and 2: the reference in plain Python.
+"""Hive's bucket hash of a row, bucketing versions 1 and 2.
 
-``spark.formats.bucket_hash_expressions`` and ``streaming.stream_target`` compute the same for whole columns.
+The hashes of integers and dates take an int or a whole column as a NumPy array: `integer_hash`.
+``spark.formats.bucket_hash_expressions`` computes the same in Spark's jobs.
 
 Rules: Hive's ``ObjectInspectorUtils.hashCode`` (version 1) and ``hashCodeMurmur`` (version 2), with their quirks.
 Version 2 turns the bits of floats into numbers before hashing. It hashes map values by version 1, and its murmur
@@ -18,19 +19,33 @@ import struct
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
-from typing import Any
+from typing import Any, Protocol, Self, TypeVar
 
 from hiveacid.core.schema.types import Array, HiveType, Map, Primitive, Struct
 from hiveacid.errors import ConfigError, UnsupportedFeatureError
 
-_MASK = 0xFFFFFFFF
+_MASK, _WIDE_MASK = 0xFFFFFFFF, 0xFFFFFFFFFFFFFFFF
 MURMUR_SEED = 104729  # Murmur3.DEFAULT_SEED of hive-storage-api
-MURMUR_C1, MURMUR_C2 = 0xCC9E2D51, 0x1B873593
-_INTEGER_BYTES = {"smallint": 2, "int": 4, "bigint": 8}
 _WIDE = 32  # bits of Java's int
 _VINT_LOW, _VINT_HIGH = -112, 127  # Hadoop's variable-length integers: what fits into the length byte
 _EPOCH = date(1970, 1, 1)
 _EPOCH_TIME = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+class _Bits(Protocol):
+    """An int, or a NumPy array of uint64."""
+
+    def __and__(self, mask: int, /) -> Self: ...
+    def __or__(self, other: Self, /) -> Self: ...
+    def __xor__(self, other: Any, /) -> Self: ...
+    def __mul__(self, factor: int, /) -> Self: ...
+    def __add__(self, number: Any, /) -> Self: ...
+    def __sub__(self, number: int, /) -> Self: ...
+    def __lshift__(self, bits: int, /) -> Self: ...
+    def __rshift__(self, bits: int, /) -> Self: ...
+
+
+_Word = TypeVar("_Word", bound=_Bits)
 
 
 def bucket_number(values: Sequence[object], types: Sequence[HiveType], count: int, version: int) -> int:
@@ -68,10 +83,24 @@ def check_bucketing_type(hive_type: HiveType, version: int) -> None:
         _primitive_hash(hive_type, version)
 
 
+def integer_hash(kind: str, version: int) -> Callable[[_Word], _Word] | None:
+    """Return the hash of a type's values as two's complement in 64 bits, unsigned, or None if they are no integers.
+
+    The function takes an int or an array of uint64; the result has 32 bits.
+    """
+    return (_INTEGERS_1 if version == 1 else _INTEGERS_2).get(kind)
+
+
+def combine_hashes(total: _Word, following: Any) -> _Word:
+    """Return the hash of columns and of the one that follows, with 32 bits: an int or an array."""
+    combined: _Word = (total * 31 + following) & _MASK
+    return combined
+
+
 def _fold(pairs: Iterable[tuple[object, HiveType]], version: int) -> int:
     total = 0
     for value, hive_type in pairs:
-        total = 31 * total + _hash(value, hive_type, version)
+        total = combine_hashes(total, _hash(value, hive_type, version))
     return _signed(total)
 
 
@@ -97,6 +126,9 @@ def _primitive_hash(hive_type: HiveType, version: int) -> Callable[[Any], int]:
     name = hive_type.name if isinstance(hive_type, Primitive) else str(hive_type)
     hash_function = (_VERSION_1 if version == 1 else _VERSION_2).get(name)
     if hash_function is None:
+        of_integer = integer_hash(name, version)
+        if of_integer is not None:
+            return lambda value: _signed(of_integer(_days(value) & _WIDE_MASK))
         raise UnsupportedFeatureError(
             f"rows cannot be bucketed by {hive_type} in bucketing version {version}: "
             "Hive's own bucket depends on more than the value"
@@ -109,9 +141,8 @@ def _signed(number: int) -> int:
     return number - (1 << _WIDE) if number >> (_WIDE - 1) else number
 
 
-def _long_hash(number: int) -> int:
-    number &= 0xFFFFFFFFFFFFFFFF
-    return _signed(number >> _WIDE ^ number)
+def _long_hash(number: _Word) -> _Word:
+    return (number >> _WIDE ^ number) & _MASK
 
 
 def _float_bits(value: float) -> int:
@@ -127,7 +158,7 @@ def _double_bits(value: float) -> int:
 def _bytes_hash(data: bytes, start: int) -> int:
     total = start
     for byte in data:
-        total = (31 * total + (byte - 256 if byte > 127 else byte)) & _MASK  # noqa: PLR2004 - Java's signed byte
+        total = combine_hashes(total, _signed_byte(byte))
     return _signed(total)
 
 
@@ -194,58 +225,86 @@ def _vint(number: int) -> bytes:
 
 def _murmur(data: bytes) -> int:
     """Return Hive's ``Murmur3.hash32``: murmur3 with its own seed and signed tail bytes."""
-    total = MURMUR_SEED
     blocks = len(data) // 4 * 4
-    for (block,) in struct.iter_unpack("<I", data[:blocks]):
-        total = (_rotate(total ^ _mix(block), 13) * 5 + 0xE6546B64) & _MASK
     tail = 0
     for position, byte in enumerate(data[blocks:]):
-        tail ^= (byte - 256 if byte > 127 else byte) << 8 * position  # noqa: PLR2004 - Java's signed byte
-    if blocks < len(data):
-        total ^= _mix(tail & _MASK)
-    total ^= len(data)
+        tail ^= _signed_byte(byte) << 8 * position
+    words = struct.unpack(f"<{blocks // 4}I", data[:blocks])
+    return _signed(_murmur_words(words, len(data), tail & _MASK))
+
+
+def _murmur_words(words: Sequence[_Word], length: int, tail: Any = 0) -> _Word:
+    """Hash words of 4 bytes, the first byte lowest, and the bytes that follow them."""
+    total: Any = MURMUR_SEED
+    for word in words:
+        total = (_rotate(total ^ _mix(word), 13) * 5 + 0xE6546B64) & _MASK
+    total = total ^ _mix(tail) ^ length
     total = (total ^ total >> 16) * 0x85EBCA6B & _MASK
     total = (total ^ total >> 13) * 0xC2B2AE35 & _MASK
-    return _signed(total ^ total >> 16)
+    mixed: _Word = total ^ total >> 16
+    return mixed
 
 
-def _mix(block: int) -> int:
-    return _rotate(block * MURMUR_C1 & _MASK, 15) * MURMUR_C2 & _MASK
+def _mix(block: _Word) -> _Word:
+    return _rotate(block * 0xCC9E2D51 & _MASK, 15) * 0x1B873593 & _MASK
 
 
-def _rotate(number: int, bits: int) -> int:
+def _rotate(number: _Word, bits: int) -> _Word:
     return (number << bits | number >> (_WIDE - bits)) & _MASK
 
 
-def _murmur_integer(width: int) -> Callable[[int], int]:
-    return lambda value: _murmur(value.to_bytes(width, signed=True))
+def _signed_byte(byte: _Word) -> _Word:
+    """Sign-extend a byte as Java does; in an array modulo 2**64."""
+    return (byte ^ 0x80) - 0x80
 
 
-_VERSION_1: Mapping[str, Callable[[Any], int]] = {
-    "boolean": int,
-    "tinyint": int,
-    "smallint": int,
-    "int": int,
+def _murmur_short(number: _Word) -> _Word:
+    tail = _signed_byte(number >> 8 & 0xFF) ^ _signed_byte(number & 0xFF) << 8
+    return _murmur_words((), 2, tail & _MASK)
+
+
+def _murmur_int(number: _Word) -> _Word:
+    return _murmur_words([_swap_bytes(number & _MASK)], 4)
+
+
+def _murmur_long(number: _Word) -> _Word:
+    return _murmur_words([_swap_bytes(number >> _WIDE), _swap_bytes(number & _MASK)], 8)
+
+
+def _swap_bytes(word: _Word) -> _Word:
+    """Return the word as murmur reads it: Hive hashes big-endian bytes, and murmur reads little-endian words."""
+    return (word & 0xFF) << 24 | (word & 0xFF00) << 8 | word >> 8 & 0xFF00 | word >> 24
+
+
+def _low_word(number: _Word) -> _Word:
+    return number & _MASK
+
+
+_INTEGERS_1: Mapping[str, Callable[[Any], Any]] = {
+    **dict.fromkeys(("boolean", "tinyint", "smallint", "int", "date"), _low_word),
     "bigint": _long_hash,
+}
+_INTEGERS_2: Mapping[str, Callable[[Any], Any]] = {
+    **dict.fromkeys(("boolean", "tinyint"), _low_word),
+    "smallint": _murmur_short,
+    **dict.fromkeys(("int", "date"), _murmur_int),
+    "bigint": _murmur_long,
+}
+_VERSION_1: Mapping[str, Callable[[Any], int]] = {
     "float": _float_bits,
-    "double": lambda value: _long_hash(_double_bits(value)),
+    "double": lambda value: _signed(_long_hash(_double_bits(value) & _WIDE_MASK)),
     "string": lambda value: _bytes_hash(value.encode(), 0),
     "varchar": lambda value: _bytes_hash(value.encode(), 1),
     "char": lambda value: _bytes_hash(_strip_char(value), 1),
     "binary": lambda value: _bytes_hash(value, 1),
-    "date": _days,
     "decimal": _decimal_hash,
 }
 _VERSION_2: Mapping[str, Callable[[Any], int]] = {
-    "boolean": int,
-    "tinyint": int,
-    **{name: _murmur_integer(width) for name, width in _INTEGER_BYTES.items()},
     "float": lambda value: _murmur(struct.pack(">f", float(_float_bits(value)))),
     "double": lambda value: _murmur(struct.pack(">d", float(_double_bits(value)))),
     "string": lambda value: _murmur(value.encode()),
     "varchar": lambda value: _murmur(value.encode()),
     "char": lambda value: _murmur(_strip_char(value)),
-    "date": lambda value: _murmur(_days(value).to_bytes(4, signed=True)),
     "decimal": lambda value: _murmur(_decimal_bytes(value)),
     "timestamp": lambda value: _murmur(_timestamp_bytes(value)),
 }
