@@ -58,7 +58,7 @@ from hiveacid.table.cleaning.delete_files import (
     require_listable,
 )
 from hiveacid.table.codec_and_writer_options import orc_codec
-from hiveacid.table.context import Context
+from hiveacid.table.context import Context, StoreContext
 from hiveacid.table.definition import (
     check_definition,
     exclusive_name,
@@ -75,7 +75,7 @@ from hiveacid.transactions.transaction import Transaction
 Spec = Mapping[str, object]
 
 
-def prepare_table(context: Context, table: TableDefinition) -> TableDefinition:
+def prepare_table(context: StoreContext, table: TableDefinition) -> TableDefinition:
     """Check a new table and set the defaults that Hive sets: location, owner, time, transactional properties.
 
     Raises AlreadyExistsError, NoSuchDatabaseError, CatalogError (the location of a transactional table is not empty).
@@ -124,13 +124,13 @@ def prepare_table(context: Context, table: TableDefinition) -> TableDefinition:
     return definition
 
 
-def _check_codec(context: Context, table: TableDefinition) -> None:
+def _check_codec(context: StoreContext, table: TableDefinition) -> None:
     """Raise UnsupportedFeatureError for a codec that Hive 3.1 cannot read, in a table of its layout level."""
     if ORC_COMPRESS.of(table) and file_kind(table.storage) is FileKind.ORC:
         orc_codec(table, context.settings)
 
 
-def require_unoccupied(context: Context, location: str) -> None:
+def require_unoccupied(context: StoreContext, location: str) -> None:
     """Raise CatalogError for a directory with an entry, hidden or not, that hiveacid did not create."""
     entry = first_foreign_entry(context, location)
     if entry is not None:
@@ -139,7 +139,7 @@ def require_unoccupied(context: Context, location: str) -> None:
         )
 
 
-def _require_no_acid_files(context: Context, location: str) -> None:
+def _require_no_acid_files(context: StoreContext, location: str) -> None:
     """Raise CatalogError for a plain table's directory with ACID directories, which it would read and delete as its own."""
     entries = context.fs.list_directory(location) if context.fs.exists(location) else ()
     acid = next((entry.path for entry in entries if entry.is_dir and parse_directory(entry.path)), None)
@@ -149,7 +149,7 @@ def _require_no_acid_files(context: Context, location: str) -> None:
         )
 
 
-def create_table(context: Context, table: TableDefinition, *, if_not_exists: bool = False) -> None:
+def create_table(context: StoreContext, table: TableDefinition, *, if_not_exists: bool = False) -> None:
     """Create a table and its directory.
 
     The lock waits for a CREATE TABLE AS SELECT of the same name. The second of the two then finds the table, and does
@@ -168,7 +168,7 @@ def create_table(context: Context, table: TableDefinition, *, if_not_exists: boo
         context.catalog.create_table(definition)
 
 
-def is_taken(context: Context, name: TableName) -> bool:
+def is_taken(context: StoreContext, name: TableName) -> bool:
     """Tell whether a table or view has a name."""
     return context.catalog.get_table(name) is not None or context.catalog.get_view(name) is not None
 

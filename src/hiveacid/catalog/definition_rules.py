@@ -26,7 +26,7 @@ from hiveacid.core.schema.location_overlap import (
 from hiveacid.errors import CatalogError, ConfigError, did_you_mean
 from hiveacid.storage.paths import absolute, real_paths
 from hiveacid.stores.refusals import location_taken
-from hiveacid.table.context import Context
+from hiveacid.table.context import StoreContext
 
 _NOT_IN_NAMES = frozenset("/\\.:`\x7f")
 _FIRST_PRINTABLE = 0x20
@@ -53,7 +53,7 @@ def check_name(what: str, name: str) -> None:
         )
 
 
-def check_place(new: Place, context: Context) -> None:
+def check_place(new: Place, context: StoreContext) -> None:
     """Raise CatalogError for a location that conflicts with another one, with the warehouse or the store.
 
     `first_overlapping_place` has the rule. The store compares again when it records the location, so that of two clients
@@ -62,7 +62,7 @@ def check_place(new: Place, context: Context) -> None:
     _require_free(new, _places(context))
 
 
-def place_table(context: Context, name: TableName, directory: str, given: str) -> str:
+def place_table(context: StoreContext, name: TableName, directory: str, given: str) -> str:
     """Return the location of a new table: the given one, or Hive's default in a database's directory.
 
     If a renamed table still uses the default location, the new table gets one beside it. Raises CatalogError for a
@@ -76,7 +76,7 @@ def place_table(context: Context, name: TableName, directory: str, given: str) -
     return location
 
 
-def place_database(context: Context, name: str, given: str) -> str:
+def place_database(context: StoreContext, name: str, given: str) -> str:
     """Return the location of a new database: the given one, or ``name.db`` in the warehouse, as for `place_table`."""
     places = _places(context)
     default = place_of_database(name, f"{context.warehouse}/{name}.db")
@@ -86,7 +86,7 @@ def place_database(context: Context, name: str, given: str) -> str:
     return location
 
 
-def _places(context: Context) -> Sequence[Place]:
+def _places(context: StoreContext) -> Sequence[Place]:
     return (
         Place(context.warehouse, "the warehouse", holds_others=True),
         Place(f"{context.warehouse}/{STORE_DIRECTORY}", "the store"),

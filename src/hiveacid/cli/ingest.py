@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from hiveacid.streaming import Statistics
     from hiveacid.streaming.text_lines import LineFormat
 
+_SAMPLE = 16 << 20  # bytes that --create looks at
+
 
 @click.command()
 @click.argument("name", metavar="TABLE")
@@ -29,6 +31,10 @@ if TYPE_CHECKING:
 @click.option("--quote", default='"', show_default=True, help="Quote around fields (csv); empty: none.")
 @click.option("--null", default="\\N", show_default=True, help="Text of NULL (csv).")
 @click.option("--header", is_flag=True, help="Skip the first line of each file (csv).")
+@click.option(
+    "--create", "creates", is_flag=True,
+    help="Create a missing table, with names and types from the beginning of the first file (csv: with --header).",
+)  # fmt: skip
 @click.option("--ignore-unknown", is_flag=True, help="Ignore JSON keys that are no columns.")
 @options.partition_option("Static partition columns; the records hold the others.")
 @click.option(
@@ -52,12 +58,19 @@ def ingest(
     batch_seconds: float,
     output: str,
     header: bool,
+    creates: bool,
     **text: object,
 ) -> None:
     """Write lines of files, or of standard input (-), into a transactional ORC table.
 
     The first line that does not fit ends the command. Rows committed before stay in the table.
+
+    --create looks at the first 16 MB. It takes a type only if all of these lines fit it; 007 stays text. It prints the
+    CREATE TABLE that it carries out. If a later line does not fit, make the table by SQL.
     """
+    form = _line_format(kind, text)
+    if creates:
+        _create_table(connection, name, files, form, partition, header=header)
     from hiveacid.ports.clock import SystemClock  # noqa: PLC0415 - keeps --help fast
     from hiveacid.streaming import Connection  # noqa: PLC0415
     from hiveacid.streaming.text_lines import Feeder  # noqa: PLC0415
@@ -74,9 +87,7 @@ def ingest(
         show_progress = _progress(began, clock.now)
         try:
             with stream:
-                feeder = Feeder(
-                    stream, _line_format(kind, text), clock, batch_rows, batch_seconds, show_progress
-                )
+                feeder = Feeder(stream, form, clock, batch_rows, batch_seconds, show_progress)
                 for path in files or ("-",):
                     with _opened(path) as descriptor:
                         feeder.feed(descriptor, path, skip_first=header)
@@ -94,6 +105,60 @@ def _line_format(kind: str, text: dict[str, object]) -> LineFormat:
         return JsonLines(bool(text["ignore_unknown"]))
     delimiter = str(text["delimiter"]).replace("\\t", "\t")
     return DelimitedLines(delimiter, str(text["quote"]) or None, str(text["null"]))
+
+
+def _create_table(
+    connection: options.ConnectionOptions,
+    name: str,
+    files: tuple[str, ...],
+    form: LineFormat,
+    partition: str | None,
+    *,
+    header: bool,
+) -> None:
+    """Create the table for the lines of the first file, unless there is one of this name."""
+    from hiveacid.streaming.text_lines import DelimitedLines  # noqa: PLC0415 - keeps --help fast
+
+    if not files or files[0] == "-" or partition is not None:
+        raise click.UsageError(
+            "--create looks into the first FILE: it takes neither standard input nor --partition"
+        )
+    if isinstance(form, DelimitedLines) and not header:
+        raise click.UsageError("--create takes the names of the columns from the first line: add --header")
+    options.require_pyspark()  # the rules of CREATE TABLE; Spark itself is not started
+    from hiveacid.arrow.warehouse import open_warehouse  # noqa: PLC0415
+    from hiveacid.catalog.ddl import create_table, is_taken  # noqa: PLC0415
+    from hiveacid.config.property_definitions import TRANSACTIONAL  # noqa: PLC0415
+    from hiveacid.core.model import TableDefinition  # noqa: PLC0415
+    from hiveacid.core.schema.storage_formats import ORC  # noqa: PLC0415
+    from hiveacid.core.schema.types import quote_name  # noqa: PLC0415
+    from hiveacid.streaming.infer_columns import columns_of_json, columns_of_text  # noqa: PLC0415
+
+    with connection.opened_store(existing=False):
+        pass  # a new warehouse is made, and announced
+    with open_warehouse(connection.warehouse, connection.store) as warehouse:
+        full_name = warehouse.context.resolve(name)
+        if is_taken(warehouse.context, full_name):
+            return
+        sample = _beginning(files[0])
+        columns = (
+            columns_of_text(sample, form) if isinstance(form, DelimitedLines) else columns_of_json(sample)
+        )
+        properties = ((TRANSACTIONAL.name, "true"),)
+        create_table(warehouse.context, TableDefinition(full_name, columns, ORC, "", properties=properties))
+    listed = ", ".join(f"{quote_name(column.name)} {column.type.upper()}" for column in columns)
+    click.echo(
+        f"CREATE TABLE {full_name} ({listed}) STORED AS ORC TBLPROPERTIES ('transactional'='true')", err=True
+    )
+
+
+def _beginning(path: str) -> bytes:
+    """Return the whole lines among the first bytes of a file; all of a file that ends within them."""
+    data = b""
+    with _opened(path) as descriptor:
+        while len(data) < _SAMPLE and (block := os.read(descriptor, _SAMPLE - len(data))):
+            data += block
+    return data if len(data) < _SAMPLE else data.rpartition(b"\n")[0]
 
 
 @contextmanager

@@ -7,6 +7,7 @@ but counted, so that the number of a bad record is its line's.
 from __future__ import annotations
 
 import codecs
+import csv
 import io
 import json
 import os
@@ -24,7 +25,7 @@ import pyarrow.json
 
 from hiveacid.core.model import Column
 from hiveacid.core.schema.types import Map, Primitive, nested_types, parse_type
-from hiveacid.errors import StorageError, UnsupportedFeatureError
+from hiveacid.errors import DataError, StorageError, UnsupportedFeatureError
 from hiveacid.orc.stored_values import arrow_schema
 from hiveacid.ports.clock import Clock
 from hiveacid.streaming.connection import Connection, Statistics
@@ -79,6 +80,22 @@ class DelimitedLines:
     quote: str | None = None
     null: str = "\\N"
     blank: ClassVar[bytes | None] = b"\r\n"  # a line of white space is a field, or several between tabs
+
+    def header(self, line: str) -> tuple[str, ...]:
+        """Return the names in a first line, in lower case."""
+        quoting = csv.QUOTE_MINIMAL if self.quote else csv.QUOTE_NONE
+        reader = csv.reader([line], delimiter=self.delimiter, quotechar=self.quote or '"', quoting=quoting)  # type: ignore[arg-type]
+        return tuple(name.strip().lower() for name in next(reader, []))
+
+    def check_header(self, line: bytes, columns: tuple[Column, ...]) -> None:
+        """Raise DataError for a first line with the names of the columns in another order: values go by position."""
+        names = self.header(line.decode("utf-8-sig", errors="replace"))
+        wanted = tuple(column.name for column in columns)
+        if names != wanted and sorted(names) == sorted(wanted):
+            raise DataError(
+                f"the header names the columns in another order ({', '.join(names)}) than the table ({', '.join(wanted)}), "
+                "and values go by position: write the fields of the file in the table's order"
+            )
 
     def check(self, columns: tuple[Column, ...]) -> None:
         """Raise UnsupportedFeatureError for nested columns."""
@@ -202,7 +219,10 @@ class Feeder:
                 if newline:
                     whole, mark = whole.removeprefix(mark), b""
                 if skip_first and newline:
-                    whole, skip_first = whole.partition(b"\n")[2], False
+                    first, _, whole = whole.partition(b"\n")
+                    skip_first = False
+                    if isinstance(self.form, DelimitedLines):
+                        self.form.check_header(first, self.connection.columns)
                 self._write(whole)
             self._commit_if_due()
         if remainder and not skip_first:

@@ -18,7 +18,7 @@ from hiveacid.spark.formats.text import text_layout
 from hiveacid.spark.formats.types import column_type
 from hiveacid.storage.paths import absolute, real_path
 from hiveacid.table.cleaning.delete_files import history_retention
-from hiveacid.table.context import Context
+from hiveacid.table.context import Context, StoreContext
 from hiveacid.transactions.transaction import Transaction
 
 _RESERVED_PREFIX = "__hiveacid"
@@ -96,7 +96,7 @@ def lock_of_location(location: str) -> LockComponent:
 
 
 @contextmanager
-def exclusive_name(context: Context, *names: TableName) -> Iterator[Transaction]:
+def exclusive_name(context: StoreContext, *names: TableName) -> Iterator[Transaction]:
     """Lock names in one request: statements that create, change or drop a table or view of such a name wait."""
     with context.transactions.scope(context.settings) as txn:
         txn.lock([LockComponent(LockType.EXCLUSIVE, name.database, name.name) for name in names])

@@ -137,3 +137,40 @@ def test_a_byte_order_mark_is_dropped_at_the_start_of_a_file_only(
     assert rows(warehouse) == (
         [("p=1", 1, "a"), ("p=1", 1, "b"), ("p=1", 2, "\ufeffc")] if batch_rows == "1" else []
     )
+
+
+def test_a_table_is_created_for_the_lines_of_a_file(tmp_path: Path) -> None:
+    """In a new warehouse, too; a table that is there keeps its columns."""
+    new, csv_file, json_file = str(tmp_path / "new"), tmp_path / "a.csv", tmp_path / "a.json"
+    csv_file.write_text("id,Day,zip\n1,2026-01-01,007\n", encoding="utf-8")
+    json_file.write_text('{"id": 1.5}\n', encoding="utf-8")
+    arguments = ["--create", "--format", "csv", "--header", "-w", new]
+
+    def ingest(name: str, *more: str) -> Result:
+        return CliRunner().invoke(main, ["ingest", name, *more], env={"HIVEACID_WAREHOUSE": None})
+
+    made = ingest("sales", str(csv_file), *arguments)
+    assert made.exit_code == 0, made.output
+    assert (
+        "CREATE TABLE default.sales (`id` BIGINT, `day` DATE, `zip` STRING) STORED AS ORC TBLPROPERTIES ('transactional'='true')"
+        in made.stderr
+    )
+    again = ingest("sales", str(csv_file), *arguments)
+    assert (again.exit_code, again.stderr) == (0, "")
+    assert ingest("events", str(json_file), "--create", "-w", new).exit_code == 0
+    store, _ = open_store(new, None, Settings(), SystemClock())
+    table, events = (store.get_table(TableName("default", name)) for name in ("sales", "events"))
+    store.close()
+    assert table is not None
+    assert events is not None
+    assert [column.type for column in (*table.columns, *events.columns)] == [
+        *("bigint", "date", "string", "double")
+    ]
+    valid = "default.sales:2:9223372036854775807::"
+    assert sum(len(found) for found in read_table(tmp_path / "new" / "sales", valid, 0).values()) == 2
+    for wrong in (["-", *arguments], [str(csv_file), "--create", "--format", "csv", "-w", new]):
+        assert ingest("other", *wrong).exit_code == 2
+    (tmp_path / "b.csv").write_text("zip,id,day\nx,1,2026-01-01\n", encoding="utf-8")
+    swapped = ingest("sales", str(tmp_path / "b.csv"), *arguments)
+    assert "the header names the columns in another order" in swapped.stderr
+    assert swapped.exit_code == 1

@@ -222,6 +222,10 @@ def _create_view(cursor: Cursor, *, is_replacing: bool) -> Statement:
         cursor.expect("VIEW")
         name = cursor.table("the view's name")
         columns = cursor.names("a column name") if cursor.sees("(") else ()
+        if cursor.sees("USING"):
+            cursor.refuse(
+                "a temporary view is made of a query: CREATE TEMPORARY VIEW v AS SELECT * FROM csv.`/path` WITH (header = true)"
+            )
         cursor.expect("AS")
         return definitions.CreateTemporaryView(name, query_of(cursor), columns, is_replacing, is_global)
     if is_global:

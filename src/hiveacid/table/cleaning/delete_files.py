@@ -38,7 +38,7 @@ from hiveacid.errors import (
 from hiveacid.storage.paths import is_local, real_path, real_paths
 from hiveacid.storage.snapshot_locations import adopted_txn_id, id_property, list_adopted, read_metadata
 from hiveacid.storage.staging import staging_txn_id
-from hiveacid.table.context import Context, WriterContext
+from hiveacid.table.context import Context, StoreContext, WriterContext
 from hiveacid.transactions.transaction import Transaction
 
 logger = logging.getLogger(__name__)
@@ -190,7 +190,7 @@ _ROOT = FileEntry("", is_dir=True)
 _ATTEMPTS = 3
 
 
-def first_foreign_entry(context: Context, location: str) -> str | None:
+def first_foreign_entry(context: StoreContext, location: str) -> str | None:
     """Return the first entry of a directory, hidden or not, that hiveacid did not stage; None if there is none."""
     if not context.fs.exists(location):
         return None

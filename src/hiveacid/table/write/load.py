@@ -142,8 +142,13 @@ def _check_format(
         (value for magic, value in _MAGIC_BYTES.items() if head.startswith(magic)), FileKind.TEXTFILE
     )
     if actual_kind is not kind:
+        advice = ": LOAD DATA takes files as they are"
+        if actual_kind is FileKind.TEXTFILE:
+            advice += (
+                "; INSERT INTO … SELECT * FROM csv.`/path` WITH (header = true) and hiveacid ingest read text"
+            )
         raise errors.FileFormatMismatchError(
-            f"{file.path} does not match the file format of the destination table {table.name} ({kind})"
+            f"{file.path} does not match the file format of the destination table {table.name} ({kind}){advice}"
         )
     if kind is not FileKind.ORC:
         return None

@@ -232,6 +232,11 @@ def test_trinos_properties() -> None:
     }
 
 
+def test_a_temporary_view_of_a_file_is_made_of_a_query() -> None:
+    with pytest.raises(ParseError, match=r"AS SELECT \* FROM csv"):
+        parse("CREATE TEMPORARY VIEW v USING csv OPTIONS (path '/x')")
+
+
 def test_temporary_views() -> None:
     assert parse("CREATE OR REPLACE TEMP VIEW v (a, b) AS SELECT 1, 2") == CreateTemporaryView(
         TableRef(None, "v"), Slice("SELECT 1, 2"), ("a", "b"), replace=True
