@@ -50,6 +50,7 @@ from collections.abc import Collection, Iterable, Sequence
 from datetime import datetime
 from difflib import get_close_matches
 from itertools import islice
+from typing import Any
 
 
 class HiveAcidError(Exception):
@@ -75,6 +76,10 @@ class HiveAcidError(Exception):
             self.message if self.line is None else f"{self.message} (line {self.line}, column {self.column})"
         )
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickle the error without its constructor, whose parameters may be other ones than the message."""
+        return _unpickle, (type(self), self.args, self.__dict__)
+
     def getCondition(self) -> str:  # noqa: N802 - Spark's name
         """Return ``HIVEACID_<code>``, where PySpark's errors return their condition."""
         return f"HIVEACID_{self.code}"
@@ -82,6 +87,14 @@ class HiveAcidError(Exception):
     def getErrorClass(self) -> str:  # noqa: N802 - the name before Spark 4
         """Return the same as `getCondition`."""
         return self.getCondition()
+
+
+def _unpickle(
+    kind: type[HiveAcidError], args: tuple[object, ...], fields: dict[str, object]
+) -> HiveAcidError:
+    error = kind.__new__(kind, *args)
+    error.__dict__.update(fields)
+    return error
 
 
 class ConfigError(HiveAcidError):
@@ -455,6 +468,11 @@ def did_you_mean(name: str, names: Iterable[str], *, similarity: float = 0.6) ->
 def did_you_mean_any(unknown: Iterable[str], missing: Sequence[str]) -> str:
     """Return the suggestion of `did_you_mean` for the first unknown name that has one."""
     return next(filter(None, (did_you_mean(name, missing) for name in unknown)), "")
+
+
+def already_exists(kind: str, name: object, remedy: str = "") -> AlreadyExistsError:
+    """Return the error for a second database, table or view of one name."""
+    return AlreadyExistsError(f"{kind} {name} exists already{remedy and f': {remedy}'}")
 
 
 def no_such_column(

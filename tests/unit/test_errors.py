@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import inspect
+import pickle
 import re
+from http import HTTPStatus
 
 from hiveacid import errors
 from hiveacid.errors import acid_v1, did_you_mean, first_few, no_such_column, no_such_database
+from hiveacid.serve.transports import RefusedRequestError
 
 
 def test_a_list_in_a_message_is_short_and_says_how_much_it_leaves_out() -> None:
@@ -37,6 +40,22 @@ def test_a_missing_database_and_old_events_say_what_to_do() -> None:
     )
     assert "d.t holds update events" in str(acid_v1("d.t"))
     assert "COMPACT 'major'" in str(acid_v1("d.t"))
+
+
+def test_every_error_is_the_same_after_pickling() -> None:
+    """Workers of Spark and other processes send errors so."""
+    one_of_each: list[errors.HiveAcidError] = [
+        errors.FailedTransactionError(7, "a statement failed"),
+        errors.BadRecordError(3, "a,b", "no number"),
+        errors.BadFileError("is cut off", path="/t/f"),
+        errors.ParseError("a word is missing", line=2, column=7),
+        RefusedRequestError(HTTPStatus.UNAUTHORIZED, "wrong user or password", "ann"),
+        errors.WriteConflictError("lost"),
+    ]
+    for error in one_of_each:
+        copy = pickle.loads(pickle.dumps(error))
+        assert type(copy) is type(error)
+        assert (str(copy), copy.args, vars(copy)) == (str(error), error.args, vars(error))
 
 
 def test_the_tree_in_the_docstring_names_every_class() -> None:

@@ -80,7 +80,7 @@ def _adopt(
 ) -> None:
     check_place(place_of_table(table.name, table.location), context)
     if context.catalog.get_table(table.name) is not None:
-        raise errors.AlreadyExistsError(f"table {table.name} exists already")
+        raise errors.already_exists("table", table.name)
     partitions = partitions_on_disk(context, table)
     roots = [p.location for p in partitions] if table.partition_columns else [table.location]
     left_out = _require_data(context, table, partitions)

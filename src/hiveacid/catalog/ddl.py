@@ -81,11 +81,9 @@ def prepare_table(context: StoreContext, table: TableDefinition) -> TableDefinit
     Raises AlreadyExistsError, NoSuchDatabaseError, CatalogError (the location of a transactional table is not empty).
     """
     if context.catalog.get_table(table.name) is not None:
-        raise errors.AlreadyExistsError(f"table {table.name} exists already")
+        raise errors.already_exists("table", table.name)
     if context.catalog.get_view(table.name) is not None:
-        raise errors.AlreadyExistsError(
-            f"view {table.name} exists already: DROP VIEW first, or take another name"
-        )
+        raise errors.already_exists("view", table.name, "DROP VIEW first, or take another name")
     check_name("table", table.name.name)
     properties, external = split_external(dict(table.properties))
     table = replace(table, properties=tuple(properties.items()), external=table.external or external is True)
@@ -506,9 +504,9 @@ def require_free_view_name(context: Context, name: TableName, *, replaces: bool 
     if context.catalog.get_database(name.database) is None:
         raise errors.NoSuchDatabaseError(f"database {name.database} does not exist: CREATE DATABASE first")
     if context.catalog.get_table(name) is not None:
-        raise errors.AlreadyExistsError(f"table {name} exists already")
+        raise errors.already_exists("table", name)
     if not replaces and context.catalog.get_view(name) is not None:
-        raise errors.AlreadyExistsError(f"view {name} exists already: use CREATE OR REPLACE VIEW")
+        raise errors.already_exists("view", name, "use CREATE OR REPLACE VIEW")
     check_name("view", name.name)
 
 

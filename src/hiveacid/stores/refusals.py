@@ -144,12 +144,12 @@ def no_table(name: TableName) -> errors.HiveAcidError:
 
 def database_exists(name: str) -> errors.HiveAcidError:
     """Return the error for a second database of one name."""
-    return errors.AlreadyExistsError(f"database {name!r} exists already")
+    return errors.already_exists("database", repr(name))
 
 
 def table_exists(name: TableName) -> errors.HiveAcidError:
     """Return the error for a second table of one name."""
-    return errors.AlreadyExistsError(f"table '{name}' exists already")
+    return errors.already_exists("table", f"'{name}'")
 
 
 def no_view(name: TableName) -> errors.HiveAcidError:
@@ -159,7 +159,7 @@ def no_view(name: TableName) -> errors.HiveAcidError:
 
 def view_exists(name: TableName) -> errors.HiveAcidError:
     """Return the error for a table or view with the name of an existing view."""
-    return errors.AlreadyExistsError(f"view '{name}' exists already")
+    return errors.already_exists("view", f"'{name}'")
 
 
 def location_taken(location: str, other: Place) -> errors.HiveAcidError:

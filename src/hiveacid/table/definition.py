@@ -13,7 +13,7 @@ from hiveacid.core.format.names import RESERVED_NAMES
 from hiveacid.core.model import TableDefinition, TableKind, TableName
 from hiveacid.core.schema.storage_formats import FileKind, file_kind, is_orc
 from hiveacid.core.transactions.locks_and_conflicts import LockComponent, LockType
-from hiveacid.errors import AlreadyExistsError, CatalogError, SchemaMismatchError, UnsupportedFeatureError
+from hiveacid.errors import CatalogError, SchemaMismatchError, UnsupportedFeatureError, already_exists
 from hiveacid.spark.formats.text import text_layout
 from hiveacid.spark.formats.types import column_type
 from hiveacid.storage.paths import absolute, real_path
@@ -126,6 +126,6 @@ def put_definition(
     """
     check_definition(edited)
     if edited.name != table.name and context.catalog.get_table(edited.name) is not None:
-        raise AlreadyExistsError(f"table {edited.name} exists already")
+        raise already_exists("table", edited.name)
     txn.require_open_in_store()  # without the lock, another client may have changed the definition meanwhile
     context.catalog.alter_table(table.name, edited)

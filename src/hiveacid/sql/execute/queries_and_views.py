@@ -20,6 +20,7 @@ from hiveacid.errors import (
     SchemaMismatchError,
     StatementError,
     UnsupportedFeatureError,
+    already_exists,
 )
 from hiveacid.spark.session.bound_plans import settings_of_meaning
 from hiveacid.spark.session.classic_session import exists_in_spark, is_temporary_view
@@ -69,7 +70,7 @@ def create_temporary_view(execution: ExecutionContext, statement: CreateTemporar
     name = _view_name(statement.name)
     env = execution.context.env
     if not statement.is_global and not statement.replace and is_temporary_view(env, name):
-        raise AlreadyExistsError(f"temporary view {name} exists already: use CREATE OR REPLACE")
+        raise already_exists("temporary view", name, "use CREATE OR REPLACE")
     with execution.binder() as binder:
         binder.subqueries = True  # of the queries that will read the view
         frame = bound_frame(binder, statement.query)

@@ -144,7 +144,7 @@ class Target:
     def create(self, method: str, frame: DataFrame, spec: TableSpec) -> WriteReport:
         """Create the table with the rows of a frame. Raises AlreadyExistsError."""
         if self.table is not None:
-            raise errors.AlreadyExistsError(f"table {self.table} exists already")
+            raise errors.already_exists("table", self.table)
         spec.require_supported(method)
         ensure_database(self.connection, self.ref)
         with self.statement(method) as execution:

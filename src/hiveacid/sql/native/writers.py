@@ -18,7 +18,7 @@ from pyspark.sql.readwriter import DataFrameWriter, DataFrameWriterV2
 
 from hiveacid.core.model import Bucketing
 from hiveacid.core.schema.types import quote_name
-from hiveacid.errors import AlreadyExistsError, UnsupportedFeatureError
+from hiveacid.errors import UnsupportedFeatureError, already_exists
 from hiveacid.sql.native.writer_targets import TableSpec, Target, WriterSession
 from hiveacid.table.write.insert import InsertOptions
 from hiveacid.table.write.merge import Merge
@@ -136,9 +136,7 @@ class NativeWriter(DataFrameWriter):
         if target.table is None:
             target.create("saveAsTable", self._df, spec)
         elif save_mode.startswith(("error", "default")):
-            raise AlreadyExistsError(
-                f"table {target.table} exists already: use the mode append, overwrite or ignore"
-            )
+            raise already_exists("table", target.table, "use the mode append, overwrite or ignore")
         elif save_mode != "ignore":
             spec.require_matches("saveAsTable", target.require_table())
             replaces = save_mode == "overwrite"

@@ -83,7 +83,7 @@ def require_readable(where: str, column: str, stored_type: HiveType, table_type:
 def _is_readable(stored_type: HiveType, table_type: HiveType) -> bool:
     match stored_type, table_type:
         case Primitive(), Primitive():
-            return _is_convertible(stored_type, table_type)
+            return _is_widening(stored_type, table_type)
         case Array(element=stored), Array(element=wanted):
             return _is_readable(stored, wanted)
         case Map(key=stored_key, value=stored), Map(key=wanted_key, value=wanted):
@@ -94,7 +94,8 @@ def _is_readable(stored_type: HiveType, table_type: HiveType) -> bool:
     return False
 
 
-def _is_convertible(stored_type: Primitive, table_type: Primitive) -> bool:
+def _is_widening(stored_type: Primitive, table_type: Primitive) -> bool:
+    """Tell whether every stored value has one value of the other type; Spark's reads convert more (``core.schema.evolution``)."""
     if stored_type == table_type or (stored_type.name in _TEXTS and table_type.name in _TEXTS):
         return True
     if stored_type.name in INTEGER_TYPES:
