@@ -109,6 +109,41 @@ def test_an_exclusive_statement_of_a_transaction_misses_no_rows(
         other.close()
 
 
+@pytest.mark.parametrize("layout", ["", "PARTITIONED BY (p INT)"])
+def test_a_merge_of_rows_that_were_read_from_its_target_is_not_repeated(
+    spark: SparkSession, tmp_path: Path, layout: str
+) -> None:
+    """The rows lack the change of the writer that was first, and a second attempt would undo it. Other rows are merged again."""
+    acid, other = (hiveacid.connect(spark, warehouse=str(tmp_path / "wh %")) for _ in range(2))
+
+    def rows() -> list[tuple[int, ...]]:
+        return sorted(tuple(row)[:2] for row in other.sql("SELECT * FROM t").collect())
+
+    changes = ["UPDATE t SET n = n + 10"] * 2
+
+    def change_once(number: int) -> None:
+        if len(changes) == number:
+            other.sql(changes.pop())
+
+    try:
+        acid.sql(
+            f"CREATE TABLE t (id INT, n INT) {layout} STORED AS ORC TBLPROPERTIES ('transactional'='true')"
+        )
+        acid.sql(f"INSERT INTO t VALUES (1, 0{', 1' if layout else ''})")
+        read = acid.table("t").to_df().selectExpr("id", "n + 1 AS n")
+        acid.context = replace(acid.context, fs=Interrupted(lambda: change_once(2)))
+        with pytest.raises(WriteConflictError, match="make the DataFrame anew"):
+            acid.table("t").merge(read, "t.id = s.id").when_matched_update().execute()
+        assert rows() == [(1, 10)]
+        acid.context = replace(acid.context, fs=Interrupted(lambda: change_once(1)))
+        merge = acid.table("t").merge(spark.sql("SELECT 1 AS id, 5 AS n"), "t.id = s.id")
+        assert merge.when_matched_update({"n": "t.n + s.n"}).execute().retries == 1
+        assert rows() == [(1, 25)]
+    finally:
+        acid.close()
+        other.close()
+
+
 @pytest.fixture
 def two(spark: SparkSession, tmp_path: Path) -> Iterator[tuple[AcidSession, AcidSession]]:
     """Two sessions, and tables t and n with three and one inserted rows."""

@@ -10,9 +10,10 @@ from __future__ import annotations
 import gc
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from urllib.parse import unquote
 
 from py4j.clientserver import ClientServer
 from py4j.java_gateway import GatewayClient, JavaObject, JVMView
@@ -23,6 +24,7 @@ from pyspark.sql import DataFrame
 
 from hiveacid.spark.session.capabilities import SparkEnvironment
 from hiveacid.spark.session.jvm import java_class, scala_items, session_of
+from hiveacid.storage.paths import spark_path
 
 # Names are compared and expressions made by them, so that analysis asks for them at each step.
 _ASKED_FOR = ("spark.sql.caseSensitive", "spark.sql.ansi.enabled", "spark.sql.codegen.wholeStage")
@@ -153,14 +155,8 @@ class RelationWatch:
 
     def __init__(self, env: SparkEnvironment, frame: DataFrame) -> None:
         reference = java_class(env, "java.lang.ref.WeakReference")
-        plan: JavaObject = frame._jdf.queryExecution().analyzed()  # noqa: SLF001
         self._lock = threading.Lock()
-        self._references = [
-            reference(leaf.relation())
-            for leaf in scala_items(plan.collectLeaves())
-            if leaf.nodeName().startswith("LogicalRelation")
-            and leaf.relation().getClass().getSimpleName() == _RELATION
-        ]
+        self._references = [reference(relation) for relation in _file_relations(frame)]
 
     def alive(self) -> bool:
         """Tell whether any plan made from the DataFrame can still run; False if it reads no files.
@@ -175,6 +171,25 @@ class RelationWatch:
             except (Py4JError, OSError):  # the JVM is gone, and every plan with it
                 self._references.clear()
             return bool(self._references)
+
+
+def reads_below(frame: DataFrame, locations: Iterable[str]) -> bool:
+    """Tell whether a plan reads files below one of the locations. Each of its relations has files of one table."""
+    places = tuple(f"{spark_path(location).rstrip('/')}/" for location in locations)
+    firsts = (
+        unquote(str(file)) for one in _file_relations(frame) for file in one.location().inputFiles()[:1]
+    )
+    return any(file.startswith(places) for file in firsts)
+
+
+def _file_relations(frame: DataFrame) -> list[JavaObject]:
+    plan: JavaObject = frame._jdf.queryExecution().analyzed()  # noqa: SLF001
+    return [
+        leaf.relation()
+        for leaf in scala_items(plan.collectLeaves())
+        if leaf.nodeName().startswith("LogicalRelation")
+        and leaf.relation().getClass().getSimpleName() == _RELATION
+    ]
 
 
 def collect_garbage(env: SparkEnvironment) -> None:

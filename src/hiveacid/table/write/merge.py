@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import reduce
+from functools import partial, reduce
 from operator import and_
 from typing import TypeAlias
 
@@ -73,7 +73,12 @@ from hiveacid.table.write.driver_reads import (
     snapshot_for_driver,
 )
 from hiveacid.table.write.publish import WriteReport
-from hiveacid.table.write.update_delete import ChangesByJob, check_assignments, write_changes
+from hiveacid.table.write.update_delete import (
+    ChangesByJob,
+    check_assignments,
+    reads_table,
+    write_changes,
+)
 from hiveacid.table.write.write_conflicts import run_with_retry
 from hiveacid.transactions.transaction import Transaction
 
@@ -148,7 +153,10 @@ class Merge(Displayed):
         exclusive = is_exclusive(
             self.context, inserts=any(clause.action is Action.INSERT for clause in self.clauses)
         )
-        return run_with_retry(self.context, self.name, "MERGE", self.joined, self.run, exclusive=exclusive)
+        is_stale = partial(reads_table, self.context, self.name, self.source)
+        return run_with_retry(
+            *(self.context, self.name, "MERGE", self.joined, self.run), exclusive=exclusive, is_stale=is_stale
+        )
 
     def run(self, table: TableDefinition, txn: Transaction) -> WriteReport:
         """Change the rows in a transaction that holds the lock of `execute`."""

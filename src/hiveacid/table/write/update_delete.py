@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 
 from pyspark.sql import DataFrame
 
@@ -21,6 +22,7 @@ from hiveacid.spark.formats.expressions import Expression, expand_stars, selecte
 from hiveacid.spark.session.bound_plans import filter_rows
 from hiveacid.spark.session.classic_session import plan_of
 from hiveacid.spark.session.error_translation import translate_errors
+from hiveacid.spark.session.running_jobs_and_plans import reads_below
 from hiveacid.spark.write.changes_of_arrow_rows import Change, has_subquery
 from hiveacid.spark.write.column_casts import fit_columns
 from hiveacid.spark.write.sort_and_stage import (
@@ -34,6 +36,7 @@ from hiveacid.spark.write.staged_files import StagedKind, list_staged_files
 from hiveacid.spark.write.update_delete_merge_rows import changed_rows
 from hiveacid.table.codec_and_writer_options import writer_options
 from hiveacid.table.context import Context
+from hiveacid.table.partitions import partitions_of
 from hiveacid.table.read.scan import TableSnapshot, list_snapshot
 from hiveacid.table.write import output_directories
 from hiveacid.table.write.arrow_staging import Changes, StagedOutput
@@ -257,7 +260,17 @@ def replace_rows(
     Raises SchemaMismatchError, NoSuchTableError, InsertOnlyError, WriteConflictError.
     """
     statement = Replacement(context, rows, where)
-    return run_with_retry(context, name, "OVERWRITE", joined, statement.run, exclusive=True)
+    is_stale = partial(reads_table, context, name, rows)
+    return run_with_retry(
+        context, name, "OVERWRITE", joined, statement.run, exclusive=True, is_stale=is_stale
+    )
+
+
+def reads_table(context: Context, name: TableName, frame: DataFrame) -> bool:
+    """Tell whether the rows of a DataFrame come from a table, as it was when the DataFrame was made."""
+    table = context.require(name)
+    locations = [partition.location for partition in partitions_of(context, table) or ()]
+    return reads_below(frame, [table.location, *locations])
 
 
 @dataclass(frozen=True)

@@ -224,19 +224,22 @@ def run_with_retry(
     run: Callable[[TableDefinition, Transaction], WriteReport],
     *,
     exclusive: bool = False,
+    is_stale: Callable[[], bool] = lambda: False,
 ) -> WriteReport:
     """Run UPDATE, DELETE, MERGE or an overwrite by condition under its lock; after a write conflict, run it again with a new snapshot.
 
     A statement with a transaction of its own has ``hive.txn.retrysnapshot.max.count`` retries. Inside
     ``acid.transaction()`` (``joined``) the first conflict raises WriteConflictError. ``exclusive``: wait for other
     writers even if ``hive.txn.xlock.write`` is false. Such a statement depends on rows that others insert. Inside
-    ``acid.transaction()`` it raises WriteConflictError if the snapshot lacks commits of the table.
+    ``acid.transaction()`` it raises WriteConflictError if the snapshot lacks commits of the table. ``is_stale``: tells whether
+    the caller brings rows that it read from the table before. A retry with them would undo the other writer's change, so
+    the first conflict raises WriteConflictError.
     """
     if joined is not None:
         return _run_once(context, name, verb, joined, run, exclusive, 0)
     attempt = partial(_run_once, context, name, verb, None, run, exclusive)
     max_retries = context.settings.get(setting_definitions.RETRY_SNAPSHOT)
-    return repeat_after_conflicts(f"{verb} on {name}", max_retries, attempt, retries_exhausted)
+    return repeat_after_conflicts(f"{verb} on {name}", max_retries, attempt, retries_exhausted, is_stale)
 
 
 def _run_once(
@@ -265,10 +268,12 @@ def repeat_after_conflicts(
     max_retries: int,
     attempt: Callable[[int], T],
     exhausted: Callable[[str, int, WriteConflictError], WriteConflictError],
+    is_stale: Callable[[], bool] = lambda: False,
 ) -> T:
     """Return the result of ``attempt``, which is called with the number of retries so far, until it has no write conflict.
 
     ``work``: what it writes. ``max_retries``: number of retries. ``exhausted``: returns the error to raise after the last of them.
+    ``is_stale`` as in `run_with_retry`.
     """
     for retries in range(max_retries + 1):
         try:
@@ -276,6 +281,11 @@ def repeat_after_conflicts(
         except WriteConflictError as error:
             if retries == max_retries:
                 raise exhausted(work, retries + 1, error) from error
+            if is_stale():
+                raise WriteConflictError(
+                    f"{work}: {error}. It was not tried again, because its DataFrame holds rows that were read from the table "
+                    "before: make the DataFrame anew, and run the statement with it"
+                ) from error
             logger.info("%s had a write conflict; trying again in a new transaction", work)
     raise AssertionError  # the loop returns or raises
 
