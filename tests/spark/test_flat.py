@@ -25,7 +25,7 @@ from hiveacid.core.schema.storage_formats import (
 )
 from hiveacid.errors import UnsupportedFeatureError
 from hiveacid.orc.acid_footer import set_true_types
-from hiveacid.orc.tail import read_tail, row_schema
+from hiveacid.orc.tail import read_tail
 from hiveacid.spark.formats import flat_files as flat
 from hiveacid.spark.formats.expressions import selected
 from hiveacid.spark.session.capabilities import SparkEnvironment
@@ -127,7 +127,7 @@ def stored(spark: SparkSession, table: TableDefinition, path: Path) -> DataFrame
     """Read one file by what its footer says, as a scan does."""
     if table.storage.input_format != ORC.input_format:
         return read(spark, table, uris([path]))
-    schema = row_schema(read_tail(LocalFileSystem(), str(path), path.stat().st_size))
+    schema = read_tail(LocalFileSystem(), str(path), path.stat().st_size).columns.schema
     how = map_columns(table.columns, schema, Matching.POSITION)
     return flat.read(SparkEnvironment(spark), table, uris([path]), STRICT, how)
 

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable
 from dataclasses import dataclass, field
-from functools import lru_cache
 from typing import Generic, NamedTuple, TypeVar
 
 from hiveacid.core.format.acid_columns import (
@@ -20,23 +19,9 @@ from hiveacid.core.format.acid_columns import (
 from hiveacid.core.model import LAST_ID
 from hiveacid.core.schema.types import Struct
 from hiveacid.errors import BadFileError
-from hiveacid.orc.column_statistics import HIVE_8732, decode_statistics
-from hiveacid.orc.tail import (
-    FIRST_READ,
-    OrcTail,
-    parse_postscript,
-    parse_types,
-    row_schema,
-    tail_from_end,
-)
-from hiveacid.orc.wire_format import (
-    DEFAULT_BLOCK_SIZE,
-    MAX_BLOCK,
-    Compression,
-    WireError,
-    decompress,
-    read_fields,
-)
+from hiveacid.orc.column_statistics import HIVE_8732
+from hiveacid.orc.tail import OrcTail, count_and_range, read_tail
+from hiveacid.orc.wire_format import WireError
 from hiveacid.ports.file_system import FileSystem
 
 _OPERATION, _WRITE_ID, _BUCKET, _ROW_ID = (column.orc_id for column in (AcidColumn.OPERATION, *KEY_COLUMNS))
@@ -117,24 +102,15 @@ class FileSummary(NamedTuple):
 
 
 def read_summary(fs: FileSystem, path: str, size: int) -> FileSummary:
-    """Return ``summarize(read_tail(fs, path, size))``, usually without parsing the whole tail. Raises as these do."""
-    if size == 0:
-        return summarize(OrcTail(path, 0))
-    data = fs.read_bytes(path, max(0, size - FIRST_READ), min(size, FIRST_READ))
-    if len(data) != min(size, FIRST_READ):
-        raise BadFileError(f"the file is shorter than {size} bytes", path=path)
-    try:
-        quick = _summarize_end(data, size)
-    except WireError:  # the whole tail tells what is wrong
-        quick = None
-    return quick or summarize(tail_from_end(fs, path, size, data))
+    """Return ``summarize(read_tail(fs, path, size))``; damage in parts that no plan needs is not looked for. Raises as these do."""
+    return summarize(read_tail(fs, path, size, lazily=True))
 
 
 def summarize(tail: OrcTail) -> FileSummary:
     """Return the summary of a tail. Raises BadFileError."""
-    schema, rows = row_schema(tail), tail.number_of_rows
-    statistics = tail.column_statistics.raw if tail.row_index_stride else ()
-    statistics = _usable_statistics(statistics, rows, tail.writer_version)
+    schema, rows = tail.columns.schema, tail.number_of_rows
+    indexed = tail.row_index_stride and tail.writer_version >= HIVE_8732
+    statistics = tail.column_statistics.raw if indexed else ()
     if not tail.is_acid:
         return FileSummary(rows, schema, statistics=statistics)
     write_id = _range(tail, _WRITE_ID)
@@ -154,16 +130,6 @@ def summarize(tail: OrcTail) -> FileSummary:
     )
 
 
-def _usable_statistics(raw: tuple[bytes, ...], rows: int, writer_version: int) -> tuple[bytes, ...]:
-    """Return the statistics of all columns, or none (see `FileSummary`)."""
-    if writer_version < HIVE_8732 or not raw:
-        return ()
-    try:
-        return raw if _integers(raw[0])[0] == rows else ()
-    except WireError:
-        return ()
-
-
 def _has_events(tail: OrcTail) -> bool:
     """Tell whether any operation is not an insert; without statistics, the format version decides.
 
@@ -179,104 +145,10 @@ def _has_events(tail: OrcTail) -> bool:
 def _range(tail: OrcTail, column: int) -> Range | None:
     if len(tail.column_statistics) <= column or tail.row_index_stride == 0:
         return None
-    ends = tail.column_statistics[column].integers
-    return None if ends is None else Range(*ends)
-
-
-# Without parsing the whole tail. Files of one table repeat their types, postscripts and many statistics byte for byte, so
-# that these are parsed once. A plan of many files spends most of its time here.
-
-
-def _summarize_end(data: bytes, size: int) -> FileSummary | None:
-    """Return the summary from the last bytes of a file; None for whatever is unusual. Raises WireError."""
-    end = len(data) - 1 - data[-1]
-    length, codec, block_size, writer = (
-        _postscript(data[end:-1]) if end > 0 else (len(data), Compression.NONE, 0, 0)
-    )
-    start = end - length
-    if start < 0:
-        return None
-    footer = decompress(data[start:end], codec, block_size)
-    if len(footer) > _LONGEST_FOOTER:
-        return None
-    fields: dict[int, list[int | bytes]] = {
-        _STRIPES: [],
-        _TYPES: [],
-        _ROWS: [0],
-        _STATISTICS: [],
-        _STRIDE: [0],
-    }
-    for number, _, value in read_fields(footer):
-        if number in fields:
-            fields[number].append(value)
-    rows, stride = fields[_ROWS][-1], fields[_STRIDE][-1]
-    if not (
-        isinstance(rows, int) and isinstance(stride, int) and rows <= _MAX_ROWS and stride <= _MAX_STRIDE
-    ):
-        return None
-    types, statistics = tuple(fields[_TYPES]), fields[_STATISTICS]
-    is_acid, schema = _columns(types)
-    if _rows_of_stripes(fields[_STRIPES], start + size - len(data)) != rows:
-        return None
-    raw = tuple(value for value in statistics if isinstance(value, bytes))
-    complete = len(raw) == len(statistics) == len(types)
-    usable = _usable_statistics(raw, rows, writer if stride and complete else 0)
-    if not is_acid:
-        return FileSummary(rows, schema, statistics=usable)
-    keys = [value for value in statistics[: _ROW_ID + 1] if isinstance(value, bytes)]
-    if not stride or len(statistics) != len(types) or len(keys) <= _ROW_ID:
-        return None
-    if max(map(len, keys)) > _LONGEST_STATISTICS or _integers(keys[0])[0] != rows:
-        return None
-    operation, write_id = _integers(keys[_OPERATION])[1], _integers(keys[_WRITE_ID])[1]
-    bucket, row_id = _integers(keys[_BUCKET])[1], _integers(keys[_ROW_ID])[1]
-    if operation is None or (write_id is not None and write_id.high > LAST_ID):
-        return None
-    has_events = rows > 0 and operation.high > INSERT_EVENT
-    return FileSummary(rows, schema, True, has_events, write_id, bucket, row_id, usable)  # noqa: FBT003
-
-
-_STRIPES, _TYPES, _ROWS, _STATISTICS, _STRIDE = 3, 4, 6, 7, 8  # of the footer
-_LONGEST_FOOTER, _LONGEST_STATISTICS = 1 << 18, 100  # bytes; hostile ones must not fill the caches
-_STRIPE_FIELDS, _MAX_ROWS, _MAX_STRIDE = 64, 1 << 48, (1 << 32) - 1  # as in ``orc.tail``
-
-
-def _rows_of_stripes(stripes: Sequence[int | bytes], end: int) -> int | None:
-    """Return the sum of the stripes' rows; None if a stripe does not end before the footer."""
-    rows = 0
-    for stripe in stripes:
-        if not isinstance(stripe, bytes):
-            return None
-        facts = {part: fact for part, _, fact in read_fields(stripe, _STRIPE_FIELDS) if isinstance(fact, int)}
-        if facts.get(1, 0) + facts.get(2, 0) + facts.get(3, 0) + facts.get(4, 0) > end:
-            return None
-        rows += facts.get(5, 0)
-    return rows
-
-
-@lru_cache(maxsize=1000)
-def _postscript(data: bytes) -> tuple[int, Compression, int, int]:
-    """Return the footer's length, its codec, the block size and the version of the writer. Raises WireError."""
-    postscript = parse_postscript(data)
-    length, codec, block_size, writer = map(postscript.integer, (1, 2, 3, 6))
-    if (block_size or 0) > MAX_BLOCK or (codec or 0) not in list(Compression):
-        raise WireError("a codec or block size that cannot be")
-    return length or 0, Compression(codec or 0), block_size or DEFAULT_BLOCK_SIZE, writer or 0
-
-
-@lru_cache(maxsize=200)
-def _columns(types: tuple[int | bytes, ...]) -> tuple[bool, Struct]:
-    tail = OrcTail(
-        "", 0, types=parse_types(tuple(message for message in types if isinstance(message, bytes)))
-    )
-    return tail.is_acid, row_schema(tail)
-
-
-@lru_cache(maxsize=10_000)
-def _integers(statistics: bytes) -> tuple[int | None, Range | None]:
-    """Return the number of values and the range of an integer column from its statistics."""
-    column = decode_statistics(statistics)
-    return column.count, None if column.integers is None else Range(*column.integers)
+    try:
+        return count_and_range(tail.column_statistics.raw[column])[1]
+    except WireError as error:
+        raise BadFileError(f"column statistics are damaged ({error})", path=tail.path) from error
 
 
 T = TypeVar("T")

@@ -1,4 +1,8 @@
-"""Tail of an ORC file: postscript, footer and stripe statistics (ORC specification, ``orc_proto.proto``)."""
+"""Tail of an ORC file: postscript, footer and stripe statistics (ORC specification, ``orc_proto.proto``).
+
+A plan reads the tails of many files. Files of one table repeat their types, postscripts and many statistics byte for byte, so
+that these are parsed once; what a plan does not need is parsed when it is asked for.
+"""
 
 from __future__ import annotations
 
@@ -6,9 +10,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
 from functools import cached_property, lru_cache
-from typing import NoReturn
+from typing import NamedTuple, NoReturn
 
-from hiveacid.core.format.acid_columns import AcidColumn
+from hiveacid.core.format.acid_columns import AcidColumn, Range
 from hiveacid.core.schema.types import LOCAL_TIMESTAMP, Array, Field, HiveType, Map, Primitive, Struct, Union
 from hiveacid.errors import BadFileError, UnsupportedFeatureError
 from hiveacid.orc.column_statistics import StatisticsList, decode_statistics
@@ -21,6 +25,7 @@ from hiveacid.orc.wire_format import (
     WireError,
     decompress,
     encode_field,
+    read_fields,
 )
 from hiveacid.ports.file_system import FileSystem
 
@@ -29,7 +34,8 @@ FIRST_READ = 16 * 1024
 """Bytes of the first read from a file's end, which usually hold the whole tail."""
 _MAGIC = b"ORC"
 _FOOTER_LENGTH, _METADATA_LENGTH = 1, 5  # of the postscript
-_CALENDAR = 11  # of the footer
+_STRIPES, _TYPES, _USER_METADATA, _ROWS, _STATISTICS, _STRIDE, _WRITER, _CALENDAR = 3, 4, 5, 6, 7, 8, 9, 11
+"""Fields of the footer."""
 # Limits for the numbers in a tail: no writer reaches them, and they protect a reader's memory and time.
 _MAX_ROWS = 1 << 48
 _MAX_DIGITS = 38
@@ -40,6 +46,7 @@ _STRIPE_FOOTER_FIELDS_PER_COLUMN = 16  # streams and encodings
 _WRITER_TIME_ZONE = 3  # of a stripe's footer
 _TYPE_FIELDS = 12  # on average for a type: names and children count for the parent
 _METADATA_FIELDS = 8
+_LONGEST_FOOTER, _LONGEST_STATISTICS = 1 << 18, 100  # bytes; hostile ones must not fill the caches
 _READABLE_CODECS = (Compression.NONE, Compression.ZLIB, Compression.SNAPPY, Compression.LZ4, Compression.ZSTD)
 
 
@@ -120,7 +127,7 @@ class Stripe:
 class TailBytes:
     """Footer and postscript as messages, the offset of the footer, and the section before it, for rewriting a tail.
 
-    ``metadata``: statistics of the stripes, as they are in the file.
+    ``metadata``: statistics of the stripes, as they are in the file; ``max_section``: bytes that it may have decompressed.
     """
 
     footer_start: int
@@ -128,6 +135,7 @@ class TailBytes:
     footer: ProtobufMessage = field(repr=False)
     postscript: ProtobufMessage = field(repr=False)
     block_size: int
+    max_section: int
 
     def with_postscript(self, footer: bytes, metadata: bytes | None = None) -> bytes:
         """Return a new footer, followed by a postscript with its length and, if given, the length of ``metadata``."""
@@ -142,73 +150,121 @@ class TailBytes:
 
 
 @dataclass(frozen=True)
+class OrcColumns:
+    """Types of a file, by column id. ``schema``: the user's columns, the fields of ``row`` in an ACID file, else of the root.
+
+    ``is_acid``: ORC readers treat the file as one of ACID events, as its root has the six names in order, in any case. A root
+    that is not a struct is one field called ``_col0``.
+    """
+
+    types: tuple[OrcType, ...] = ()
+    is_acid: bool = False
+    schema: Struct = field(default_factory=lambda: Struct(()))
+
+
+@dataclass(frozen=True)
 class OrcTail:
     """An ORC file as its last bytes describe it; a file of 0 bytes has no types, rows or ``source``.
 
-    ``types`` and the statistics are indexed by column id (the root is 0, children follow in pre-order);
-    statistics are empty where the writer made none.
+    Types and statistics are indexed by column id (the root is 0, children follow in pre-order); statistics are empty where
+    the writer made none. ``extents``: offset, length, rows and length of the footer of each stripe.
     ``row_index_stride``: rows of a row group, 0 without a row index (minor compactions of Hive 3.1).
-    ``writer``: 0 Java, 1 C++, 3 Trino …; ``writer_version`` as the postscript has it.
+    ``writer_version``: as the postscript has it.
     """
 
     path: str
     size: int
     number_of_rows: int = 0
     compression: Compression = Compression.NONE
-    types: tuple[OrcType, ...] = ()
+    columns: OrcColumns = field(default_factory=OrcColumns)
     column_statistics: StatisticsList = field(default_factory=lambda: StatisticsList("", ()))
-    stripes: tuple[Stripe, ...] = ()
-    user_metadata: Mapping[str, bytes] = field(default_factory=dict)
+    extents: tuple[tuple[int, int, int, int], ...] = ()
     row_index_stride: int = 0
-    writer: int = 0
     writer_version: int = 0
-    software_version: str = ""
     source: TailBytes | None = field(default=None, repr=False)
+
+    @property
+    def types(self) -> tuple[OrcType, ...]:
+        """Return the nodes of the type tree."""
+        return self.columns.types
+
+    @property
+    def is_acid(self) -> bool:
+        """Tell whether ORC readers treat the file as one of ACID events."""
+        return self.columns.is_acid
+
+    @cached_property
+    def stripes(self) -> tuple[Stripe, ...]:
+        """Stripes with their statistics. Raises BadFileError."""
+        try:
+            packed = self._packed_statistics()
+        except WireError as error:
+            raise _bad_file_error(self.path, error) from error
+        return tuple(
+            Stripe(offset, length, rows, len(self.types), self.path, statistics, footer_length)
+            for (offset, length, rows, footer_length), statistics in zip(self.extents, packed, strict=True)
+        )
+
+    def _packed_statistics(self) -> Sequence[bytes | None]:
+        statistics: Sequence[bytes] = ()
+        if self.source is not None:
+            source = self.source
+            metadata = decompress(source.metadata, self.compression, source.block_size, source.max_section)
+            statistics = ProtobufMessage.parse(metadata).all_data(1)
+        if statistics and len(statistics) != len(self.extents):
+            _raise_wire_error("statistics of another number of stripes")
+        return statistics or [None] * len(self.extents)
+
+    @cached_property
+    def user_metadata(self) -> Mapping[str, bytes]:
+        """Texts that writers have added. Raises BadFileError."""
+        packed = () if self.source is None else self.source.footer.all_data(_USER_METADATA)
+        try:
+            entries = [ProtobufMessage.parse(raw, _METADATA_FIELDS) for raw in packed]
+            return {entry.text(1) or "": entry.data(2) or b"" for entry in entries}
+        except WireError as error:
+            raise _bad_file_error(self.path, error) from error
+
+    @property
+    def writer(self) -> int:
+        """Return the software that wrote the file: 0 Java, 1 C++, 3 Trino."""
+        return 0 if self.source is None else self.source.footer.integer(_WRITER) or 0
 
     @property
     def calendar(self) -> int:
         """Return the calendar of dates and times: 0 not marked, 1 hybrid Julian and Gregorian, 2 proleptic Gregorian."""
         return 0 if self.source is None else self.source.footer.integer(_CALENDAR) or 0
 
-    @property
-    def is_acid(self) -> bool:
-        """Tell whether ORC readers treat the file as one of ACID events: its root has the six names in order, in any case."""
-        root = self.types[0] if self.types else OrcType(OrcKind.STRUCT)
-        if root.kind is not OrcKind.STRUCT or [name.lower() for name in root.names] != _ACID_NAMES:
-            return False
-        return self.types[root.children[-1]].kind is OrcKind.STRUCT
 
-
-def read_tail(fs: FileSystem, path: str, size: int) -> OrcTail:
+def read_tail(fs: FileSystem, path: str, size: int, *, lazily: bool = False) -> OrcTail:
     """Read a file's tail; usually one read of 16 KiB from the end.
 
     ``size``: the file's length in bytes, or less if only a part may be read (``_flush_length``). A size of 0 is an
-    empty file. Raises BadFileError for a file that is damaged, cut off or not ORC, UnsupportedFeatureError for the
+    empty file. ``lazily``: damage in the statistics of stripes and in metadata is found when they are asked for. Raises BadFileError for a file that is damaged, cut off or not ORC, UnsupportedFeatureError for the
     codecs LZO and Brotli, and StorageError.
     """
     if size == 0:
         return OrcTail(path, 0)
-    return tail_from_end(fs, path, size, _read(fs, path, size, min(size, FIRST_READ)))
-
-
-def tail_from_end(fs: FileSystem, path: str, size: int, data: bytes) -> OrcTail:
-    """Read a file's tail as `read_tail` does; ``data``: the last bytes of the file, as many as were read."""
+    data = _read(fs, path, size, min(size, FIRST_READ))
     try:
         postscript = _postscript(data)
-        need = (
-            1
-            + data[-1]
-            + sum(postscript.integer(number) or 0 for number in (_FOOTER_LENGTH, _METADATA_LENGTH))
-        )
+        need = 1 + data[-1] + postscript.footer_length + postscript.metadata_length
         if need > size:
             _raise_wire_error("the tail is longer than the file")
         if need > MAX_SECTION:
             _raise_wire_error(f"the tail has more than {MAX_SECTION} bytes")
         if need > len(data):
             data = _read(fs, path, size, need)
-        return _Parser(path, size, data, postscript).parse()
+        tail = _parse(path, size, data, postscript)
     except WireError as error:
         raise _bad_file_error(path, error) from error
+    return tail if lazily else _whole(tail)
+
+
+def _whole(tail: OrcTail) -> OrcTail:
+    """Parse all of a tail. Raises BadFileError."""
+    _ = tail.stripes, tail.user_metadata
+    return tail
 
 
 def writer_time_zone(fs: FileSystem, tail: OrcTail, stripe: Stripe) -> str:
@@ -235,7 +291,7 @@ def parse_tail(data: bytes, size: int, path: str, max_section: int = MAX_SECTION
     ``max_section``: maximum size of its decompressed sections in bytes. Raises BadFileError.
     """
     try:
-        return _Parser(path, size, data, _postscript(data), max_section).parse()
+        return _whole(_parse(path, size, data, _postscript(data), max_section))
     except WireError as error:
         raise _bad_file_error(path, error) from error
 
@@ -255,100 +311,102 @@ def _bad_file_error(path: str, error: WireError) -> BadFileError:
     return BadFileError(f"not an ORC file, or damaged ({error})", path=path)
 
 
-def _postscript(data: bytes) -> ProtobufMessage:
+class _Postscript(NamedTuple):
+    message: ProtobufMessage
+    footer_length: int
+    metadata_length: int
+    compression: Compression
+    block_size: int
+    writer_version: int
+
+
+def _postscript(data: bytes) -> _Postscript:
     length = data[-1] if data else 0
     if length + 1 > len(data):
         _raise_wire_error("the file is too short")
-    return parse_postscript(data[-1 - length : -1])
+    return _parse_postscript(data[-1 - length : -1])
 
 
 @lru_cache(maxsize=1000)
-def parse_postscript(data: bytes) -> ProtobufMessage:
+def _parse_postscript(data: bytes) -> _Postscript:
     """Return the postscript. Files of one table have few different ones, so that each is parsed once."""
-    postscript = ProtobufMessage.parse(data)
-    if postscript.data(8000) != _MAGIC:
+    message = ProtobufMessage.parse(data)
+    if message.data(8000) != _MAGIC:
         _raise_wire_error("it does not end with ORC's postscript")
-    return postscript
+    try:
+        compression = Compression(message.integer(2) or 0)
+    except ValueError:
+        _raise_wire_error("unknown compression")
+    return _Postscript(
+        message,
+        message.integer(_FOOTER_LENGTH) or 0,
+        message.integer(_METADATA_LENGTH) or 0,
+        compression,
+        _require_at_most(message.integer(3), MAX_BLOCK) or DEFAULT_BLOCK_SIZE,
+        _require_at_most(message.integer(6), _MAX_NUMBER),
+    )
 
 
-@dataclass(frozen=True)
-class _Parser:
-    path: str
-    size: int
-    data: bytes  # the file's end, as much as footer and metadata take at least
-    postscript: ProtobufMessage
-    max_section: int = MAX_SECTION
+def _parse(
+    path: str, size: int, data: bytes, postscript: _Postscript, max_section: int = MAX_SECTION
+) -> OrcTail:
+    """Parse a tail; ``data``: the file's end, as much as footer and metadata take at least."""
+    compression = postscript.compression
+    if compression not in _READABLE_CODECS:
+        raise UnsupportedFeatureError(f"ORC compression {compression.name} is not supported: {path}")
+    end = len(data) - 1 - data[-1]
+    start = end - postscript.footer_length
+    begin = start - postscript.metadata_length
+    if begin < 0:
+        _raise_wire_error("the tail is longer than the file")
+    footer = decompress(data[start:end], compression, postscript.block_size, max_section)
+    fields = read_fields(footer)
+    by_number: dict[int, list[int | bytes]] = {}
+    for number, _, value in fields:
+        by_number.setdefault(number, []).append(value)
 
-    def parse(self) -> OrcTail:
-        end = len(self.data) - 1 - self.data[-1]
-        footer_length = self.postscript.integer(_FOOTER_LENGTH) or 0
-        metadata_length = self.postscript.integer(_METADATA_LENGTH) or 0
-        footer = ProtobufMessage.parse(self._section(end - footer_length, end))
-        begin = end - footer_length - metadata_length
-        metadata = self._section(begin, end - footer_length)
-        types = parse_types(footer.all_data(4))
-        rows = _require_at_most(footer.integer(6), _MAX_ROWS)
-        entries = (ProtobufMessage.parse(raw, _METADATA_FIELDS) for raw in footer.all_data(5))
-        return OrcTail(
-            path=self.path,
-            size=self.size,
-            number_of_rows=rows,
-            compression=self._compression,
-            types=types,
-            column_statistics=_statistics(self.path, footer.all_data(7), len(types), rows),
-            stripes=self._stripes(footer, ProtobufMessage.parse(metadata), len(types)),
-            user_metadata={entry.text(1) or "": entry.data(2) or b"" for entry in entries},
-            row_index_stride=_require_at_most(footer.integer(8), _MAX_NUMBER),
-            writer=_require_at_most(footer.integer(9), _MAX_NUMBER),
-            writer_version=_require_at_most(self.postscript.integer(6), _MAX_NUMBER),
-            software_version=footer.text(12) or "",
-            source=TailBytes(
-                self.size - (len(self.data) - end) - footer_length,
-                self.data[begin : end - footer_length],
-                footer,
-                self.postscript,
-                self._block_size,
-            ),
-        )
+    def integer(number: int, limit: int = _MAX_NUMBER) -> int:
+        values = by_number.get(number, ())
+        return _require_at_most(next((v for v in reversed(values) if isinstance(v, int)), None), limit)
 
-    @cached_property
-    def _block_size(self) -> int:
-        return _require_at_most(self.postscript.integer(3), MAX_BLOCK) or DEFAULT_BLOCK_SIZE
+    def all_data(number: int) -> tuple[bytes, ...]:
+        return tuple([value for value in by_number.get(number, ()) if isinstance(value, bytes)])
 
-    @cached_property
-    def _compression(self) -> Compression:
-        try:
-            kind = Compression(self.postscript.integer(2) or 0)
-        except ValueError:
-            _raise_wire_error("unknown compression")
-        if kind not in _READABLE_CODECS:
-            raise UnsupportedFeatureError(f"ORC compression {kind.name} is not supported: {self.path}")
-        return kind
+    packed, rows = all_data(_TYPES), integer(_ROWS, _MAX_ROWS)
+    columns = (_columns if len(footer) <= _LONGEST_FOOTER else _columns.__wrapped__)(packed)
+    return OrcTail(
+        path=path,
+        size=size,
+        number_of_rows=rows,
+        compression=compression,
+        columns=columns,
+        column_statistics=_statistics(path, all_data(_STATISTICS), len(columns.types), rows),
+        extents=_extents(all_data(_STRIPES), rows, size),
+        row_index_stride=integer(_STRIDE),
+        writer_version=postscript.writer_version,
+        source=TailBytes(
+            size - (len(data) - end) - postscript.footer_length,
+            data[begin:start],
+            ProtobufMessage(tuple(fields)),
+            postscript.message,
+            postscript.block_size,
+            max_section,
+        ),
+    )
 
-    def _section(self, start: int, end: int) -> bytes:
-        if start < 0:
-            _raise_wire_error("the tail is longer than the file")
-        return decompress(self.data[start:end], self._compression, self._block_size, self.max_section)
 
-    def _stripes(
-        self, footer: ProtobufMessage, metadata: ProtobufMessage, columns: int
-    ) -> tuple[Stripe, ...]:
-        infos = [ProtobufMessage.parse(raw, _STRIPE_FIELDS) for raw in footer.all_data(3)]
-        statistics: Sequence[bytes | None] = metadata.all_data(1)
-        if statistics and len(statistics) != len(infos):
-            _raise_wire_error("statistics of another number of stripes")
-        statistics = statistics or [None] * len(infos)
-        stripes = []
-        for info, packed in zip(infos, statistics, strict=True):
-            length = sum(info.integer(number) or 0 for number in (2, 3, 4))
-            offset = info.integer(1) or 0
-            if offset + length > self.size:
-                _raise_wire_error("a stripe lies outside the file")
-            rows = _require_at_most(info.integer(5), _MAX_ROWS)
-            stripes.append(Stripe(offset, length, rows, columns, self.path, packed, info.integer(4) or 0))
-        if sum(stripe.rows for stripe in stripes) != (footer.integer(6) or 0):
-            _raise_wire_error("the stripes have another number of rows than the file")
-        return tuple(stripes)
+def _extents(packed: Sequence[bytes], rows: int, size: int) -> tuple[tuple[int, int, int, int], ...]:
+    extents = []
+    for raw in packed:
+        facts = {n: fact for n, _, fact in read_fields(raw, _STRIPE_FIELDS) if isinstance(fact, int)}
+        offset, footer_length = facts.get(1, 0), facts.get(4, 0)
+        length = facts.get(2, 0) + facts.get(3, 0) + footer_length
+        if offset + length > size:
+            _raise_wire_error("a stripe lies outside the file")
+        extents.append((offset, length, _require_at_most(facts.get(5), _MAX_ROWS), footer_length))
+    if sum(rows_of_stripe for _, _, rows_of_stripe, _ in extents) != rows:
+        _raise_wire_error("the stripes have another number of rows than the file")
+    return tuple(extents)
 
 
 def _require_at_most(number: int | None, limit: int) -> int:
@@ -363,14 +421,37 @@ def _statistics(path: str, raw: tuple[bytes, ...], columns: int, rows: int) -> S
         _raise_wire_error("there are statistics of another number of columns")
     # Java's writer collects statistics together with the row index. Without an index (minor compactions of Hive 3.1)
     # they wrongly say 'no values'; the count of the root then differs from the number of rows.
-    if raw and decode_statistics(raw[0]).count != rows:
+    if raw and count_and_range(raw[0])[0] != rows:
         raw = ()
     return StatisticsList(path, raw)
 
 
-@lru_cache(maxsize=100)  # the files of a table have the same
-def parse_types(packed: tuple[bytes, ...]) -> tuple[OrcType, ...]:
+def count_and_range(statistics: bytes) -> tuple[int | None, Range | None]:
+    """Return the number of values and the range of an integer column from its statistics. Raises WireError."""
+    short = len(statistics) <= _LONGEST_STATISTICS
+    return (_count_and_range if short else _count_and_range.__wrapped__)(statistics)
+
+
+@lru_cache(maxsize=10_000)
+def _count_and_range(statistics: bytes) -> tuple[int | None, Range | None]:
+    column = decode_statistics(statistics)
+    return column.count, None if column.integers is None else Range(*column.integers)
+
+
+@lru_cache(maxsize=200)
+def _columns(packed: tuple[bytes, ...]) -> OrcColumns:
     """Return the types that a footer lists. Raises WireError."""
+    types = _parse_types(packed)
+    root, is_acid = types[0], False
+    if root.kind is OrcKind.STRUCT and [name.lower() for name in root.names] == _ACID_NAMES:
+        is_acid = types[root.children[-1]].kind is OrcKind.STRUCT
+    schema = _hive_type(types, AcidColumn.ROW.orc_id if is_acid else 0)
+    return OrcColumns(
+        types, is_acid, schema if isinstance(schema, Struct) else Struct((Field("_col0", schema),))
+    )
+
+
+def _parse_types(packed: tuple[bytes, ...]) -> tuple[OrcType, ...]:
     if not packed:
         _raise_wire_error("the footer has no types")
     left = _TYPE_FIELDS * (len(packed) + 1)
@@ -434,30 +515,19 @@ HIVE_NAMES = {
 _OLD_DECIMAL = (38, 18)  # precision and scale of a decimal for which Hive 0.11 and 0.12 wrote none
 
 
-def row_schema(tail: OrcTail) -> Struct:
-    """Return the user's columns of a file: the fields of ``row`` in an ACID file, else those of the root.
-
-    A root that is not a struct is one field called ``_col0``; a file of 0 bytes has no fields.
-    """
-    if not tail.types:
-        return Struct(())
-    root = _hive_type(tail, AcidColumn.ROW.orc_id if tail.is_acid else 0)
-    return root if isinstance(root, Struct) else Struct((Field("_col0", root),))
-
-
-def _hive_type(tail: OrcTail, column_id: int) -> HiveType:
-    node = tail.types[column_id]
+def _hive_type(types: Sequence[OrcType], column_id: int) -> HiveType:
+    node = types[column_id]
     match node.kind:
         case OrcKind.STRUCT:
             fields = zip(node.names, node.children, strict=True)
-            return Struct(tuple(Field(name, _hive_type(tail, child)) for name, child in fields))
+            return Struct(tuple(Field(name, _hive_type(types, child)) for name, child in fields))
         case OrcKind.LIST:
-            return Array(_hive_type(tail, node.children[0]))
+            return Array(_hive_type(types, node.children[0]))
         case OrcKind.MAP:
-            key, value = (_hive_type(tail, child) for child in node.children)
+            key, value = (_hive_type(types, child) for child in node.children)
             return Map(key, value)
         case OrcKind.UNION:
-            return Union(tuple(_hive_type(tail, child) for child in node.children))
+            return Union(tuple(_hive_type(types, child) for child in node.children))
     return _primitive(node)
 
 
