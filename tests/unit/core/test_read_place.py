@@ -1,0 +1,76 @@
+"""Who reads the rows that a statement changes: laws of the choice, and the figures that it was made for."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hiveacid.core.read_place import ReadBy, Readers, ReadSize, column_bytes
+
+MB = 1 << 20
+_SIZES = st.builds(ReadSize, st.integers(0, 30_000), st.integers(0, 1 << 40))
+_READERS = st.builds(
+    Readers,
+    st.integers(1, 20_000),
+    st.integers(0, 256 * MB),
+    st.integers(1, 8),
+    st.integers(0, 10_000),
+)
+
+
+@given(_READERS, _SIZES, st.integers(0, 30_000), st.integers(0, 1 << 40))
+def test_what_the_driver_reads_it_also_reads_of_less(
+    readers: Readers, size: ReadSize, fewer: int, less: int
+) -> None:
+    smaller = ReadSize(max(0, size.files - fewer), max(0, size.bytes - less))
+    if readers.choose(size) is ReadBy.DRIVER:
+        assert readers.choose(smaller) is ReadBy.DRIVER
+
+
+@given(_READERS, _SIZES, st.integers(0, 1000))
+def test_more_executors_never_bring_work_to_the_driver_and_more_threads_never_take_it_away(
+    readers: Readers, size: ReadSize, more: int
+) -> None:
+    if readers.cores and readers.choose(size) is ReadBy.JOB:
+        assert replace(readers, cores=readers.cores + more).choose(size) is ReadBy.JOB
+    if readers.choose(size) is ReadBy.DRIVER:
+        assert replace(readers, threads=readers.threads + more).choose(size) is ReadBy.DRIVER
+
+
+@given(_READERS, _SIZES)
+def test_limits_hold_whatever_the_processors_are(readers: Readers, size: ReadSize) -> None:
+    chosen = readers.choose(size)
+    within = size.files <= readers.max_files and readers.max_bytes > 0
+    if not within or size.bytes > 16 * readers.max_bytes:
+        assert chosen is ReadBy.JOB
+    elif size.bytes <= readers.max_bytes:
+        assert chosen is ReadBy.DRIVER
+
+
+@pytest.mark.parametrize(
+    ("cores", "size", "chosen"),
+    [
+        (0, 1024 * MB, ReadBy.DRIVER),  # a local master
+        (0, 1025 * MB, ReadBy.JOB),
+        (2, 1024 * MB, ReadBy.DRIVER),  # a small cluster
+        (100, 64 * MB, ReadBy.DRIVER),
+        (100, 90 * MB, ReadBy.DRIVER),
+        (100, 120 * MB, ReadBy.JOB),
+    ],
+)
+def test_the_driver_reads_as_long_as_it_takes_less_time_than_a_job(
+    cores: int, size: int, chosen: ReadBy
+) -> None:
+    assert Readers(500, 64 * MB, 2, cores).choose(ReadSize(1, size)) is chosen
+
+
+@given(st.integers(0, 1 << 30), st.none() | st.integers(0, 1 << 40), st.integers(0, 1 << 40))
+def test_a_column_costs_a_byte_for_each_row_and_no_more_than_its_file(
+    rows: int, on_disk: int | None, file: int
+) -> None:
+    found = column_bytes(rows, on_disk, file)
+    assert rows <= found <= max(rows, file)
+    assert on_disk is None or found >= min(on_disk, file)
