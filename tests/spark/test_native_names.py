@@ -257,7 +257,7 @@ def test_rows_of_a_table_that_a_temporary_view_hides_are_not_changed(native: Nat
         with pytest.raises(CatalogError, match=r"temporary view in this session: .*name it default\.t"):
             sql(change)
     sql("DELETE FROM default.t WHERE id = 2")
-    for change in ("UPDATE view_only SET id = 2", merge.format("view_only")):
+    for change in ("UPDATE view_only SET id = 2", merge.format("view_only"), "DELETE FROM view_only"):
         with pytest.raises(NotTransactionalError, match="on this view or table: it is Spark's own"):
             sql(change)
     for name in ("t", "view_only"):

@@ -8,7 +8,7 @@ from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from py4j.protocol import Py4JError
+from py4j.protocol import Py4JError, Py4JJavaError
 from pyspark.errors import AnalysisException, PySparkException, UnsupportedOperationException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.catalog import Catalog
@@ -462,6 +462,9 @@ class NativeBuilder:
 
 
 _CHANGES = frozenset({"UPDATE", "DELETE", "MERGE"})
+_OF_VIEW = (
+    "[INTERNAL_ERROR] Unexpected table relation"  # Spark's answer to a DELETE from a view of the session
+)
 _OF_OTHERS = frozenset(
     {"DETAIL", "TEMPORARY"}
 )  # DESCRIBE DETAIL, CREATE TEMPORARY TABLE: Spark reads them as something else
@@ -489,6 +492,10 @@ def spark_errors_explained(context: Context, statement: str = "") -> Iterator[No
             if explained is None:
                 raise
             raise explained from error
+        except Py4JJavaError as error:
+            if _OF_VIEW not in str(error):
+                raise
+            raise _not_changed("DELETE") from error
 
 
 def _explained(context: Context, statement: str, error: PySparkException) -> HiveAcidError | None:
@@ -507,13 +514,16 @@ def _explained(context: Context, statement: str, error: PySparkException) -> Hiv
     if condition == "TABLE_OR_VIEW_NOT_FOUND":
         return _misspelt(context, values.get("relationName") or "")
     if condition.startswith("UNSUPPORTED_FEATURE.TABLE_OPERATION") and tokens[0].keyword in _CHANGES:
-        name = (values.get("tableName") or "unknown").replace("`", "")
-        # "unknown" is Spark's word for a view of the session
-        subject = "this view or table" if name == "unknown" else name
-        return NotTransactionalError(
-            f"{tokens[0].keyword} on {subject}: it is Spark's own and not transactional: {HOW_TO_MAKE_TRANSACTIONAL}"
-        )
+        return _not_changed(tokens[0].keyword, (values.get("tableName") or "unknown").replace("`", ""))
     return None
+
+
+def _not_changed(verb: str, name: str = "unknown") -> NotTransactionalError:
+    # "unknown" is Spark's word for a view of the session
+    subject = "this view or table" if name == "unknown" else name
+    return NotTransactionalError(
+        f"{verb} on {subject}: it is Spark's own and not transactional: {HOW_TO_MAKE_TRANSACTIONAL}"
+    )
 
 
 def _misspelt(context: Context, name: str) -> MisspeltTableError | None:
