@@ -25,6 +25,7 @@ from hiveacid.core.predicates import (
     Not,
     Operator,
     Predicate,
+    RemainderComparison,
     Undecided,
     columns_of,
     leaves,
@@ -97,12 +98,27 @@ def comparisons(draw: st.DrawFn) -> Comparison:
     return Comparison(name, operator, tuple(draw(CONSTANTS[name]) for _ in range(count)))
 
 
+@st.composite
+def remainders(draw: st.DrawFn) -> RemainderComparison:
+    comparison = Comparison(
+        draw(st.sampled_from("il")),
+        draw(
+            st.sampled_from(
+                [Operator.EQUAL, Operator.LESS, Operator.GREATER_OR_EQUAL, Operator.NULL_SAFE_EQUAL]
+            )
+        ),
+        (draw(st.integers(-3, 6) | _LONGS),),
+    )
+    divisor = draw(st.integers(1, 7) | st.sampled_from([2**31 - 1, 2**63 - 1]))
+    return RemainderComparison(comparison, divisor, draw(st.booleans()))
+
+
 def _several(parts: st.SearchStrategy[Predicate]) -> st.SearchStrategy[tuple[Predicate, ...]]:
     return st.lists(parts, max_size=3).map(tuple)
 
 
 PREDICATES: st.SearchStrategy[Predicate] = st.recursive(
-    comparisons() | st.sampled_from([UNKNOWN, UNDECIDED]),
+    comparisons() | remainders() | st.sampled_from([UNKNOWN, UNDECIDED]),
     lambda parts: _several(parts).map(AllOf) | _several(parts).map(AnyOf) | parts.map(Not),
     max_leaves=6,
 )
@@ -125,6 +141,12 @@ def truth(tree: Predicate, row: Mapping[str, Any], undecided: Any) -> bool | Non
             return None if value is None else not value
         case Comparison():
             return _compare(tree, row[tree.column])
+        case RemainderComparison():
+            value = row[tree.column]
+            if value is not None:
+                rest = abs(value) % tree.divisor
+                value = value % tree.divisor if tree.positive else rest if value >= 0 else -rest
+            return _compare(tree.comparison, value)
         case Undecided():
             return undecided
     return None
@@ -203,7 +225,7 @@ def test_no_row_is_outside_the_bounds_that_may_match(tree: Predicate, rows: list
 @example(Not(Comparison("x", Operator.LESS, (Decimal("0.5"),))), [dict.fromkeys(COLUMNS) | {"x": math.nan}])
 def test_bounds_of_one_row_decide_as_the_row(tree: Predicate, rows: list[dict[str, Any]]) -> None:
     """So partition pruning is exact: a partition has one value for each of its columns."""
-    if UNDECIDED in leaves(tree):
+    if any(isinstance(leaf, Undecided | RemainderComparison) for leaf in leaves(tree)):
         return
     for row in rows:
         bounds = {name: Bounds(value, value, value is None, value is not None) for name, value in row.items()}

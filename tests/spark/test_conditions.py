@@ -11,7 +11,17 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from hiveacid.core.model import Column, TableDefinition, TableName
-from hiveacid.core.predicates import UNDECIDED, UNKNOWN, AllOf, AnyOf, Comparison, Not, Operator, Predicate
+from hiveacid.core.predicates import (
+    UNDECIDED,
+    UNKNOWN,
+    AllOf,
+    AnyOf,
+    Comparison,
+    Not,
+    Operator,
+    Predicate,
+    RemainderComparison,
+)
 from hiveacid.core.schema.storage_formats import ORC
 from hiveacid.errors import NoSuchColumnError, ParseError, SchemaMismatchError, StatementError
 from hiveacid.spark.predicates import predicate_reader
@@ -242,6 +252,9 @@ TREES: list[tuple[str, Predicate]] = [
     ("id = 1 AND rand() < 0.5", AllOf((_equal("id", 1), UNDECIDED))),
     ("id = 1 OR id = big", AnyOf((_equal("id", 1), UNDECIDED))),
     ("NOT (id = big)", UNDECIDED),
+    ("pmod(big, 100) = 3", RemainderComparison(_equal("big", 3), 100, positive=True)),
+    ("id % 7 < 3", RemainderComparison(Comparison("id", Operator.LESS, (3,)), 7, positive=False)),
+    ("pmod(id, big) = 3 OR pmod(id, 0) = 1", AnyOf((UNDECIDED, UNDECIDED))),
     ("id IN (SELECT 1) AND id = 2", AllOf((UNDECIDED, _equal("id", 2)))),
     (" OR ".join(f"id = {number}" for number in range(100)), AnyOf(tuple(_equal("id", number) for number in range(100)))),
     (" OR ".join(f"id = {number}" for number in range(3000)), UNDECIDED),

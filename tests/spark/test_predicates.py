@@ -69,6 +69,8 @@ PARTS = [
     *(f"{name} IN ({', '.join(texts[:2])}, NULL)" for name, texts in LITERALS.items()),
     *(f"{name} BETWEEN {texts[0]} AND {texts[1]}" for name, texts in LITERALS.items()),
     *(f"{name} IS NULL" for name in LITERALS),
+    *(f"{rest} {operator} {value}" for rest in ("pmod(l, 3)", "i % 2", "pmod(i, 2147483647)", "l % 9223372036854775807") for operator in OPERATORS for value in (1, -1)),
+    "pmod(i, -3) = 1", "i % 2.0 = 1", "pmod(l, 3) = NULL", "pmod(i, 3) = 1.5",
     "i = NULL", "b", "s LIKE 'a%'", "i = l", "i % 2 = 1", "x = f", "c = s", "rand() < 2", "d < current_date()",
 ]  # fmt: skip
 CONDITIONS = [
@@ -116,6 +118,7 @@ def test_filters_select_what_spark_selects(spark: SparkSession, rows: DataFrame)
         "i = 1 AND NOT (s > 'a' OR d <= DATE'2020-02-29')",
         "n IN (1.5, NULL) OR b",
         "i = '1' AND n < 1.505",
+        "pmod(l, 100) = 3 OR i % 2 > 0",
     ],
 )
 def test_proven_comparisons_are_exact(spark: SparkSession, text: str) -> None:
@@ -123,7 +126,19 @@ def test_proven_comparisons_are_exact(spark: SparkSession, text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["x = 1.5", "f IS NULL", "c = 'a'", "w = 1.5", "i = 1 AND s LIKE 'a%'", "i = l"]
+    "text",
+    [
+        "x = 1.5",
+        "pmod(i, 0) = 1",
+        "i % 2.5 = 0",
+        "pmod(l, -2) = 1",
+        "pmod(n, 3) = 1",
+        "f IS NULL",
+        "c = 'a'",
+        "w = 1.5",
+        "i = 1 AND s LIKE 'a%'",
+        "i = l",
+    ],
 )
 def test_other_conditions_are_not_exact(spark: SparkSession, text: str) -> None:
     assert not is_exact(

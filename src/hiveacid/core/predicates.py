@@ -51,6 +51,23 @@ class Comparison:
 
 
 @dataclass(frozen=True)
+class RemainderComparison:
+    """Comparison of the remainder of a column of whole numbers, as of ``column % divisor``, with whole numbers.
+
+    ``divisor``: above 0. ``positive``: the remainder is never below 0, as that of ``pmod``; otherwise it has the column's sign.
+    """
+
+    comparison: Comparison
+    divisor: int
+    positive: bool
+
+    @property
+    def column(self) -> str:
+        """Return the name of the column."""
+        return self.comparison.column
+
+
+@dataclass(frozen=True)
 class AllOf:
     """Parts joined by AND; true without parts."""
 
@@ -81,12 +98,12 @@ class Undecided:
     """A part that is not understood: it may be true, false or NULL."""
 
 
-Predicate: TypeAlias = Comparison | AllOf | AnyOf | Not | Unknown | Undecided
+Predicate: TypeAlias = Comparison | RemainderComparison | AllOf | AnyOf | Not | Unknown | Undecided
 TRUE, FALSE = AllOf(()), AnyOf(())
 UNKNOWN, UNDECIDED = Unknown(), Undecided()
 
 
-def leaves(tree: Predicate) -> Iterator[Comparison | Unknown | Undecided]:
+def leaves(tree: Predicate) -> Iterator[Comparison | RemainderComparison | Unknown | Undecided]:
     """Yield the parts of a tree that have no parts."""
     if isinstance(tree, AllOf | AnyOf):
         for part in tree.parts:
@@ -98,8 +115,9 @@ def leaves(tree: Predicate) -> Iterator[Comparison | Unknown | Undecided]:
 
 
 def columns_of(tree: Predicate) -> tuple[str, ...]:
-    """Return the columns that are compared, each once."""
-    return tuple(dict.fromkeys(leaf.column for leaf in leaves(tree) if isinstance(leaf, Comparison)))
+    """Return the columns that are compared, or whose remainders are, each once."""
+    compared = (leaf for leaf in leaves(tree) if isinstance(leaf, Comparison | RemainderComparison))
+    return tuple(dict.fromkeys(leaf.column for leaf in compared))
 
 
 def sole_comparison(tree: Predicate) -> Comparison | None:

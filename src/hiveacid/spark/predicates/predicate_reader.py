@@ -23,6 +23,7 @@ from hiveacid.core.predicates import (
     Not,
     Operator,
     Predicate,
+    RemainderComparison,
     Value,
 )
 from hiveacid.spark.session.jvm import class_beside, scala_items
@@ -41,6 +42,7 @@ _MIRRORED = {
     Operator.GREATER: Operator.LESS,
     Operator.GREATER_OR_EQUAL: Operator.LESS_OR_EQUAL,
 }
+_REMAINDERS = {"Remainder": False, "Pmod": True}  # whether a remainder is never below 0
 _MAX_PARTS = 100  # of an AND or OR, each of which takes some round trips to the JVM
 _MAX_DEPTH = 20
 
@@ -107,6 +109,8 @@ class PredicateReader:
 
     def _comparison(self, operator: Operator, left: JavaObject, right: JavaObject) -> Predicate:
         field = self._column(left)
+        if field is None and left.nodeName() in _REMAINDERS:
+            return self._remainder_comparison(operator, left, right)
         if field is None:
             field, right = self._column(right), left
             operator = _MIRRORED.get(operator, operator)
@@ -118,6 +122,17 @@ class PredicateReader:
         if value is NoValue.UNKNOWN:
             return UNDECIDED
         return Comparison(field.name, Operator.IS_NULL) if operator is Operator.NULL_SAFE_EQUAL else UNKNOWN
+
+    def _remainder_comparison(self, operator: Operator, left: JavaObject, right: JavaObject) -> Predicate:
+        """Return the predicate of ``pmod(column, 7) = 3`` or ``column % 7 < 3``; ``left``: the remainder."""
+        if not isinstance(comparable_type(left.dataType().catalogString()), T.IntegralType):
+            return UNDECIDED
+        field, divisor, value = self._column(left.left()), constant_value(left.right()), constant_value(right)
+        if field is None or not isinstance(divisor, int) or divisor <= 0 or not isinstance(value, int):
+            return UNDECIDED
+        return RemainderComparison(
+            Comparison(field.name, operator, (value,)), divisor, _REMAINDERS[left.nodeName()]
+        )
 
     def _in(self, tree: JavaObject) -> Predicate:
         field = self._column(tree.value())

@@ -28,6 +28,7 @@ from hiveacid.core.predicates import (
     Not,
     Operator,
     Predicate,
+    RemainderComparison,
     Unknown,
     columns_of,
     leaves,
@@ -57,6 +58,7 @@ _EXACT_DIGITS = 18
 _EXACT_TYPES = frozenset({*INTEGER_TYPES, "decimal", "string", "varchar", "boolean", "date"})
 _NUMBERED_COLUMN = "FieldPath("  # how pyarrow prints a column that is given by its number
 _QUOTED_TEXT = re.compile(r'"(?:[^"\\]|\\.)*+"?', re.DOTALL)
+_BIGINT = parse_type("bigint")
 _WIDE = Context(prec=100)  # decimals have 38 digits, the default context has 28
 
 
@@ -119,12 +121,13 @@ def arrow_filter(table: TableDefinition, tree: Predicate) -> Condition:
 def is_exact(tree: Predicate, table: TableDefinition) -> bool:
     """Tell whether `arrow_filter` selects exactly the rows that Spark selects by a predicate that it has analysed.
 
-    True for comparisons of whole numbers, decimals of at most 18 digits, strings, booleans and dates.
+    True for comparisons of whole numbers, their remainders, decimals of at most 18 digits, strings, booleans and dates.
     """
     types = {column.name: parse_type(column.type) for column in table.all_columns}
     return all(
         isinstance(leaf, Unknown)
         or (isinstance(leaf, Comparison) and _is_exact(leaf, types.get(leaf.column)))
+        or (isinstance(leaf, RemainderComparison) and _is_exact(leaf.comparison, types.get(leaf.column)))
         for leaf in leaves(tree)
     )
 
@@ -148,7 +151,9 @@ def _truth(tree: Predicate, types: Mapping[str, HiveType]) -> Truth:
         case Unknown():
             return _UNKNOWN
         case Comparison() if tree.column in types:
-            return _comparison(tree, types[tree.column])
+            return _comparison(tree, ds.field(tree.column), types[tree.column])
+        case RemainderComparison() if str(types.get(tree.column)) in INTEGER_TYPES:
+            return _comparison(tree.comparison, _remainder(tree), _BIGINT)
     return _ANYTHING
 
 
@@ -165,8 +170,15 @@ def _joined(parts: Sequence[pc.Expression], join: _Test) -> pc.Expression:
     return parts[0]
 
 
-def _comparison(comparison: Comparison, hive: HiveType) -> Truth:
-    field, operator, values = ds.field(comparison.column), comparison.operator, comparison.values
+def _remainder(leaf: RemainderComparison) -> pc.Expression:
+    column = ds.field(leaf.column).cast(pa.int64())
+    divisor = pc.scalar(pa.scalar(leaf.divisor, pa.int64()))
+    rest = column - pc.divide(column, divisor) * divisor  # Arrow divides towards 0
+    return rest + pc.if_else(rest < 0, divisor, pc.scalar(0)) if leaf.positive else rest
+
+
+def _comparison(comparison: Comparison, field: pc.Expression, hive: HiveType) -> Truth:
+    operator, values = comparison.operator, comparison.values
     if operator is Operator.IS_NULL:
         return Truth(field.is_null(), field.is_valid())
     if operator is Operator.IS_NOT_NULL:
