@@ -12,6 +12,7 @@ import sys
 from collections.abc import Iterator
 from importlib import import_module
 from pathlib import Path
+from types import SimpleNamespace
 
 import click
 
@@ -23,6 +24,9 @@ from hiveacid.config.setting_types import AnySetting, Section
 from hiveacid.core.snapshot.check_findings import FindingKind
 from hiveacid.core.transactions.states import COMPACTION, LOCK, TRANSACTION, Machine, draw
 from hiveacid.errors import HiveAcidError
+from hiveacid.serve.server import Server
+from hiveacid.services.monitoring import StoreRows, location_metrics, loop_metrics, store_metrics
+from hiveacid.services.runner import LoopState
 
 DOCS = Path(__file__).resolve().parents[1] / "docs"
 NOTE = "<!-- made by tools/generated_pages.py; do not edit -->\n"
@@ -135,6 +139,12 @@ STATES_HEAD = """# Life cycles
 The states of transactions, lock requests and compactions, and the events between them. The program uses the same tables
 (`src/hiveacid/core/transactions/states.py`) and rejects every other transition.
 """
+METRICS_HEAD = """# Metrics
+
+`hiveacid services --port 9100` and `hiveacid serve --health-port 9101` answer `/metrics` in the format of Prometheus
+(`pip install 'hiveacid[services]'`). Names are those of Hive 4 where Hive has the metric. Ages and durations are in seconds.
+Prometheus sees the name of a counter with `_total` behind it. [Monitoring](compact.md#monitoring) says who may read the page.
+"""
 WIDTH = 100  # of the help texts
 
 
@@ -240,6 +250,25 @@ def machine_text(machine: Machine) -> str:
     )
 
 
+def metrics_page() -> str:
+    """Return the page of the metrics that an empty store, services and a server without clients have."""
+    loops = {kind: LoopState(kind, 0.0) for kind in ("initiator", "worker", "cleaner")}
+    sessions = type("NoSessions", (tuple,), {"opened": 0})()
+    service = SimpleNamespace(sessions=sessions, calls=0, failures=0)
+    server = SimpleNamespace(_service=service, _connections=(), _refused=0)
+    groups = {
+        "Store: queue, transactions, locks, services": store_metrics(StoreRows(0, (), (), (), (), ())),
+        "Tables (labels: database, table, partition), of a process with the initiator": location_metrics({}),
+        "Services of the process (label: service)": loop_metrics(loops),
+        "Server of JDBC clients": Server.metrics(server),  # type: ignore[arg-type]
+    }
+    text = METRICS_HEAD
+    for title, metrics in groups.items():
+        rows = "".join(f"| `{one.name}` | {one.kind} | {one.help} |\n" for one in metrics)
+        text += f"\n## {title}\n\n| name | kind | meaning |\n|---|---|---|\n{rows}"
+    return text
+
+
 def pages() -> dict[str, str]:
     """Return the content of every generated page by its file name."""
     return {
@@ -251,6 +280,7 @@ def pages() -> dict[str, str]:
         + "".join(map(property_section, property_definitions.SECTIONS)),
         "python.md": NOTE + python_page(),
         "cli.md": NOTE + cli_page(),
+        "metrics.md": NOTE + metrics_page(),
         "states.md": NOTE + STATES_HEAD + "".join(map(machine_text, (TRANSACTION, LOCK, COMPACTION))),
         "check.md": NOTE + CHECK_HEAD + "\n".join(map(finding_row, FindingKind)) + "\n",
         "errors.md": NOTE + ERRORS_HEAD + "\n".join(error_rows(HiveAcidError)) + "\n",

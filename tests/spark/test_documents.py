@@ -2,40 +2,51 @@
 
 from __future__ import annotations
 
+import io
 import os
 import re
 import subprocess
 import sys
+from contextlib import redirect_stdout
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
 import hiveacid
-from hiveacid import AcidSession
 from hiveacid.sql.native.session import NativeSession
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 ROOT = Path(__file__).resolve().parents[2]
-BLOCK = re.compile(r"^```(python|sql)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+BLOCK = re.compile(r"^```(python|sql)\n(.*?)^```$(?:\s*^```text\n(.*?)^```$)?", re.MULTILINE | re.DOTALL)
+"""Code, and what it prints, if a block of text follows it at once."""
 PAGES = tuple(
     path
     for path in sorted((ROOT / "docs").glob("*.md"))
-    if path.name != "start.md" and BLOCK.search(path.read_text(encoding="utf-8"))
+    if path.name not in {"index.md", "start.md", "tutorial.md"}
+    and BLOCK.search(path.read_text(encoding="utf-8"))
 )
 
 
 def run_blocks(text: str, names: dict[str, object]) -> int:
-    """Run the blocks of a page in order, all with the same names; return how many there were."""
+    """Run the blocks of a page in order, all with the same names, and compare what they print; return their number."""
     blocks = BLOCK.findall(text)
-    for language, code in blocks:
+    for language, code, expected in blocks:
+        printed = io.StringIO()
         if language == "python":
-            exec(compile(code, "<document>", "exec"), names)  # noqa: S102 - our own documents
-            continue
-        for statement in code.split(";\n"):
-            names["acid"].sql(statement).collect()  # type: ignore[attr-defined]
+            with redirect_stdout(printed):
+                exec(compile(code, "<document>", "exec"), names)  # noqa: S102 - our own documents
+        else:
+            for statement in code.split(";\n"):
+                frame = names["acid"].sql(statement)  # type: ignore[attr-defined]
+                frame.collect()
+            if expected:
+                with redirect_stdout(printed):
+                    frame.show()
+        if expected:
+            assert printed.getvalue().strip() == expected.strip(), code
     return len(blocks)
 
 
@@ -53,6 +64,21 @@ def test_a_page_is_true(
                 spark.catalog.dropTempView(one.name)
 
 
+def test_the_tutorial_runs_as_it_stands_with_its_results(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    page = (ROOT / "docs" / "tutorial.md").read_text(encoding="utf-8")
+    names: dict[str, object] = {"__name__": "tutorial"}
+    try:
+        assert run_blocks(page, names) == len(BLOCK.findall(page))
+    finally:
+        names["spark"].close()  # type: ignore[attr-defined]
+    assert [heading[:1] for heading in re.findall(r"^## (\d.*)$", page, re.MULTILINE)] == [*"12345"]
+    assert sum(bool(expected) for *_, expected in BLOCK.findall(page)) > 9
+    assert spark.version
+
+
 COMMAND = re.compile(r"^    (\S(?:.*\\\n)*.*)$", re.MULTILINE)
 
 
@@ -66,12 +92,13 @@ def test_the_start_page_runs_as_one_script(
         for command in COMMAND.findall(BLOCK.sub("", page))
         if "pip " not in command and "venv" not in command
     ]
-    begins = ["hiveacid sql", "hiveacid serve", "JARS=", "java", "python -c"]
+    begins = ["hiveacid doctor", "hiveacid sql", "hiveacid serve", "JARS=", "java", "python -c"]
     assert [command for command in commands if not command.startswith(tuple(begins))] == []
     assert len(commands) == len(begins)
-    create, serve, *second_terminal = commands
+    doctor, create, serve, *second_terminal = commands
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("PATH", f"{Path(sys.executable).parent}:{os.environ['PATH']}")
+    assert "ok pyspark" in shell(doctor)
     shell(create)
     options = "--port 0 --conf spark.driver.memory=1g --grace 0"
     with subprocess.Popen(
@@ -85,16 +112,13 @@ def test_the_start_page_runs_as_one_script(
         finally:
             server.terminate()
             server.stderr.read()
-    frame = re.search(r"```text\n(.*?)```", page, re.DOTALL)
-    assert frame is not None
-    assert frame[1] in printed
+    *_, frame = re.findall(r"```text\n(.*?)```", page, re.DOTALL)
+    assert frame in printed
     names: dict[str, object] = {"__name__": "start"}
     assert run_blocks(page, names) == len(BLOCK.findall(page))
-    acid = names["acid"]
-    assert isinstance(acid, AcidSession)
-    with acid:
-        assert acid.table("sales").to_df().count() == 2
-        assert acid.table("orders").to_df().count() == 2
+    session = names["spark"]
+    assert isinstance(session, NativeSession)
+    session.close()
     assert spark.version
 
 
@@ -111,8 +135,12 @@ def test_the_first_lines_of_the_readme_run(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    first = BLOCK.search((ROOT / "README.md").read_text(encoding="utf-8"))
+    pages = [
+        (ROOT / page).read_text(encoding="utf-8") for page in ("README.md", "docs/index.md", "docs/start.md")
+    ]
+    first, *others = map(BLOCK.search, pages)
     assert first is not None
+    assert [other is not None and other[2] for other in others] == [first[2]] * 2
     names: dict[str, object] = {"__name__": "readme"}
     exec(compile(first[2], "README.md", "exec"), names)  # noqa: S102 - our own document
     session = names["spark"]
