@@ -127,6 +127,23 @@ def test_in_python(acid: AcidSession) -> None:
     assert rows(acid.sql("SELECT * FROM chain3")) == [(5,), (6,)]
 
 
+def test_a_view_keeps_collations_and_a_table_refuses_them(native: NativeSession) -> None:
+    """A column of a table has none, so that equal texts of the query would be different ones in the table."""
+    if native.acid.context.env.version < (4, 0):
+        return  # collations came with Spark 4
+    texts = "SELECT 'Ab' COLLATE UTF8_LCASE AS c, array('Ab' COLLATE UTF8_LCASE) AS l"
+    native.sql(f"CREATE TABLE plain {ACID} AS SELECT CAST(c AS STRING) AS c FROM ({texts})")
+    native.sql("CREATE VIEW without_case AS SELECT c COLLATE UTF8_LCASE AS c FROM plain")
+    assert rows(native.sql("SELECT * FROM without_case WHERE c = 'aB'")) == [("Ab",)]
+    for column in ("c", "l"):
+        with pytest.raises(UnsupportedFeatureError, match=f"column {column}: a table keeps no collation"):
+            native.sql(f"CREATE TABLE collated {ACID} AS SELECT {column} FROM ({texts})")
+    with pytest.raises(UnsupportedFeatureError, match="column c: a table keeps no collation"):
+        native.sql(texts).writeTo("collated").tableProperty("transactional", "true").create()
+    native.sql("INSERT INTO plain SELECT 'aB' COLLATE UTF8_LCASE")
+    assert rows(native.sql("SELECT * FROM plain WHERE c = 'aB'")) == [("aB",)]
+
+
 def test_a_view_means_the_same_in_every_session(native: NativeSession) -> None:
     """As Spark's own views: functions of the view's database, the creator's settings, nothing of the session's own."""
     sql, other = native.sql, native.newSession()

@@ -59,6 +59,7 @@ _HIVE_NAMES: dict[type[T.DataType], str] = {
 }
 ROW_ID_TYPE = T.StructType([*map(T.StructField, ROW_ID_PARTS, (T.LongType(), T.IntegerType(), T.LongType()))])
 """Type of ``ROW__ID``."""
+_BINARY = "UTF8_BINARY"  # Spark's collation of a STRING without one
 _BOUNDED_TEXTS = ("char", "varchar")
 _PLAIN_NAME = re.compile(r"\w+", re.ASCII)
 _NUMERIC = (T.ByteType, T.ShortType, T.IntegerType, T.LongType, T.FloatType, T.DoubleType, T.DecimalType)
@@ -90,12 +91,18 @@ def column_type(column: Column) -> T.DataType:
     return spark_type(parse_type(column.type))
 
 
-def hive_type_name(spark: T.DataType, column: str) -> str:
+def hive_type_name(spark: T.DataType, column: str, *, stored: bool = True) -> str:
     """Return the Hive type text of a Spark type (for CREATE TABLE AS SELECT).
 
-    Raises UnsupportedFeatureError, with the column, for types that Hive does not have.
+    ``stored``: values will be stored, so that a collation would be lost. Raises UnsupportedFeatureError, with the column, for
+    types that Hive does not have.
     """
     match spark:
+        case T.StringType() if stored and getattr(spark, "collation", _BINARY) != _BINARY:
+            raise UnsupportedFeatureError(
+                f"column {column}: a table keeps no collation ({spark.simpleString()}), and comparisons of the stored texts "
+                "would find other rows: cast it, CAST(… AS STRING)"
+            )
         case T.DecimalType():
             return f"decimal({spark.precision},{spark.scale})"
         case T.VarcharType():
@@ -103,11 +110,16 @@ def hive_type_name(spark: T.DataType, column: str) -> str:
         case T.CharType():
             return f"char({spark.length})"
         case T.ArrayType():
-            return f"array<{hive_type_name(spark.elementType, column)}>"
+            return f"array<{hive_type_name(spark.elementType, column, stored=stored)}>"
         case T.MapType():
-            return f"map<{hive_type_name(spark.keyType, column)},{hive_type_name(spark.valueType, column)}>"
+            key, value = (
+                hive_type_name(kind, column, stored=stored) for kind in (spark.keyType, spark.valueType)
+            )
+            return f"map<{key},{value}>"
         case T.StructType():
-            inner = ",".join(f"{f.name.lower()}:{hive_type_name(f.dataType, column)}" for f in spark.fields)
+            inner = ",".join(
+                f"{f.name.lower()}:{hive_type_name(f.dataType, column, stored=stored)}" for f in spark.fields
+            )
             return f"struct<{inner}>"
         case T.NullType():
             raise SchemaMismatchError(f"column {column} has no type (only NULLs): cast it")

@@ -57,11 +57,11 @@ def find_hiveacid_view(context: Context, ref: TableRef | None) -> ViewDefinition
     return context.catalog.get_view(ref.resolve(context.database))
 
 
-def hive_columns_of(frame: DataFrame) -> tuple[Column, ...]:
-    """Return the columns of a query with Hive's names and types."""
+def hive_columns_of(frame: DataFrame, *, stored: bool = True) -> tuple[Column, ...]:
+    """Return the columns of a query with Hive's names and types; ``stored`` as in `hive_type_name`."""
     names = [f"_c{index}" if not name else name.lower() for index, name in enumerate(output_names(frame))]
     return tuple(
-        Column(name, hive_type_name(field.dataType, name))
+        Column(name, hive_type_name(field.dataType, name, stored=stored))
         for name, field in zip(names, frame.schema.fields, strict=True)
     )
 

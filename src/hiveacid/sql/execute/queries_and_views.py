@@ -231,7 +231,7 @@ def _view_definition(
     with execution.binder() as binder:
         binder.within.append(name)  # a query that reads the view itself would never end
         frame = bound_frame(binder, query)
-        query_columns = hive_columns_of(frame)
+        query_columns = hive_columns_of(frame, stored=False)
     if named and len(named) != len(query_columns):
         raise SchemaMismatchError(
             f"view {name} names {len(named)} columns, but its query has {len(query_columns)}",
