@@ -115,7 +115,7 @@ clients: java $(STAMPS)/test $(STAMPS)/arrow $(STAMPS)/project .venv-clients/sta
 .PHONY: docs docs-serve
 docs: .venv-docs/stamp  ## build the documentation into site/, and look at three of its pages in Chromium if it is here
 	@.venv-docs/bin/mkdocs build --strict --quiet
-	@.venv-docs/bin/codespell *.md docs examples src tools
+	@.venv-docs/bin/codespell *.md docs examples
 	@.venv-docs/bin/python tools/site_pictures.py site
 	@echo "== site/index.html"
 docs-serve: .venv-docs/stamp  ## show the documentation on port 8000, and follow changes
