@@ -10,6 +10,7 @@ import pytest
 
 from hiveacid.errors import MergeCardinalityError
 from hiveacid.spark.formats import driver_frames
+from hiveacid.spark.session import capabilities
 from hiveacid.spark.session.capabilities import SparkEnvironment
 from hiveacid.spark.write import changes_of_arrow_rows
 from hiveacid.spark.write.sort_and_stage import Action
@@ -42,10 +43,12 @@ UPSERT = (
 )
 
 
-@pytest.fixture(params=["in the driver", "by a job", "not"])
+@pytest.fixture(params=["in the driver", "on a cluster", "by a job", "not"])
 def narrowed(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
-    """Let every target be filtered in the driver, be filtered by a job as a large one, or be joined at once."""
-    if request.param != "in the driver":
+    """Let every target be filtered in the driver, also as on a cluster, be filtered by a job as a large one, or be joined at once."""
+    if request.param == "on a cluster":
+        monkeypatch.setattr(capabilities, "is_local_master", lambda _: False)
+    elif request.param != "in the driver":
         monkeypatch.setattr(merge, "target_read", lambda *_: None)
     monkeypatch.setattr(merge, "LARGE", 0 if request.param == "by a job" else 1 << 60)
     return str(request.param)
@@ -165,6 +168,34 @@ def test_which_targets_a_job_scans(
     ).createOrReplaceTempView("s")
     acid.sql(f"MERGE INTO t USING s ON {on} {clauses}")
     assert bool(scans) is scanned
+
+
+def test_on_a_cluster_the_driver_keeps_the_source(
+    acid: AcidSession, spark: SparkSession, monkeypatch: pytest.MonkeyPatch, scans: list[object]
+) -> None:
+    monkeypatch.setattr(capabilities, "is_local_master", lambda _: False)
+    monkeypatch.setattr(merge, "computed_once", lambda _: pytest.fail("a checkpoint, lost with its executor"))
+    acid.sql(CREATE)
+    acid.sql(FILL)
+    assert not acid.context.env.local
+    table, source = (
+        acid.table("t"),
+        spark.range(195, 205).selectExpr("id AS k", "concat('s', id) AS w", "rand() AS r"),
+    )
+    merged = (
+        table.merge(source, on="t.id = s.k")
+        .when_matched_update({"v": "s.w"})
+        .when_not_matched_insert({"id": "s.k", "v": "s.w", "m": "-1"})
+        .execute()
+    )
+    assert (merged.updated, merged.inserted, len(scans)) == (5, 5, 0)
+    assert rows(acid, "SELECT id, v FROM t WHERE id > 193") == [
+        (194, "v194"),
+        *((n, f"s{n}") for n in range(195, 205)),
+    ]
+    times = source.selectExpr("k", "timestamp_seconds(k) AS w")  # Arrow has no way there and back for them
+    report = table.merge(times, on="t.id = s.k").when_matched_update({"v": "'at'"}).execute()
+    assert (report.updated, len(scans)) == (10, 1)
 
 
 def test_large_sources_and_many_matches_are_left_to_jobs(

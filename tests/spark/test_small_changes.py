@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import suppress
-from pathlib import Path
 from random import Random
 from typing import TYPE_CHECKING, Any
-from urllib.parse import unquote, urlsplit
 
 import pytest
 from pyspark.sql import functions as F
@@ -313,18 +311,6 @@ def test_a_function_that_replaces_pmod_is_called(no_jobs: AcidSession, spark: Sp
     acid.close()
 
 
-def test_a_local_master_allows_larger_tables(no_jobs: AcidSession, monkeypatch: pytest.MonkeyPatch) -> None:
-    size = no_jobs.sql("SELECT * FROM t").inputFiles()
-    total = sum(Path(unquote(urlsplit(file).path)).stat().st_size for file in size)
-    no_jobs.sql(f"SET {LIMIT} = {total // 8}")
-    no_jobs.sql("DELETE FROM t WHERE k = 1")
-    monkeypatch.setattr(capabilities, "is_local_master", lambda _: False)
-    vars(no_jobs.context.env).pop("local", None)
-    with pytest.raises(AssertionError, match="a job would run"):
-        no_jobs.sql("DELETE FROM t WHERE k = 2")
-    vars(no_jobs.context.env).pop("local", None)
-
-
 @pytest.mark.parametrize(("name", "value"), [("_MAX_ROWS", 3), ("max_bytes_in_driver", lambda _: 400)])
 @pytest.mark.parametrize(
     "limit", ["64mb", "1kb"]
@@ -521,9 +507,9 @@ def test_without_ansi_numbers_and_texts_are_compared_as_by_a_job(no_jobs: AcidSe
 
 
 def test_larger_tables_are_jobs(no_jobs: AcidSession) -> None:
-    no_jobs.sql(f"SET {LIMIT} = 100")
+    no_jobs.sql(f"SET {LIMIT} = 1")  # each text counts
     with pytest.raises(AssertionError, match="a job would run"):
-        no_jobs.sql("DELETE FROM t WHERE k = 1")
+        no_jobs.sql("DELETE FROM t WHERE v = 'v1'")
 
 
 def test_many_rows_in_few_bytes_are_jobs(no_jobs: AcidSession, monkeypatch: pytest.MonkeyPatch) -> None:

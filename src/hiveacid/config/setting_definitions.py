@@ -173,10 +173,10 @@ WRITE_FILE_SIZE = size(
 SMALL_CHANGES = size(
     "hiveacid.small.changes.max.bytes",
     "64mb",
-    "An UPDATE or DELETE of few rows runs in the driver, without jobs that scan or write, if its files have "
-    "at most so many bytes. With a local master the limit is 16 times as high, because the driver then has all "
-    "processors. The driver also writes INSERT of VALUES and, with a local master, MERGE of a small source and compaction "
-    "of at most 16 MB. 0: never.",
+    "An UPDATE, DELETE or MERGE of few rows runs in the driver, without jobs that scan or write, if it has to read at most so "
+    "many bytes there: the columns of its condition and, where rows change, the stripes that have some of them. The limit is "
+    "16 times as high if the driver reads them sooner than the processors of the executors; with a local master it always "
+    "does. The driver also writes INSERT of VALUES and, with a local master, compaction of at most 16 MB. 0: never.",
     "none: all statements are jobs",
 )
 SINGLE_BUCKET = flag(

@@ -41,6 +41,7 @@ class ColumnStatistics:
     Decimal or str; None if absent. For long strings they are bounds, not values. A timestamp may be up to a
     millisecond above ``maximum``.
     ``total``: the sum of numbers, or the length of all strings in bytes.
+    ``on_disk``: bytes of the column's streams; None if the writer did not store it.
     """
 
     count: int | None
@@ -48,6 +49,7 @@ class ColumnStatistics:
     minimum: Value = None
     maximum: Value = None
     total: Value = None
+    on_disk: int | None = None
 
     @property
     def integers(self) -> tuple[int, int] | None:
@@ -56,6 +58,7 @@ class ColumnStatistics:
         return (low, high) if isinstance(low, int) and isinstance(high, int) else None
 
 
+_COUNT, _HAS_NULL, _BYTES_ON_DISK = 1, 10, 11
 # Maximum of a decimal's characters and of its exponent. A column has at most 38 digits, a sum some more.
 _LONGEST_DECIMAL = 100
 _Bounds: TypeAlias = tuple[Value, Value, Value]
@@ -103,7 +106,7 @@ _BOUNDS_READERS: dict[int, Callable[[ProtobufMessage], _Bounds]] = {
 def decode_statistics(data: bytes) -> ColumnStatistics:
     """Read one column's statistics. Raises WireError."""
     message = ProtobufMessage.parse(data)
-    has_null = message.integer(10)
+    flag = message.integer(_HAS_NULL)
     bounds: _Bounds = (None, None, None)
     for number, _, part in message.fields:
         read = _BOUNDS_READERS.get(number)
@@ -112,7 +115,8 @@ def decode_statistics(data: bytes) -> ColumnStatistics:
                 bounds = read(ProtobufMessage.parse(part))
             except InvalidOperation as error:
                 raise WireError("a decimal of the statistics is not a number") from error
-    return ColumnStatistics(message.integer(1), has_null is None or bool(has_null), *bounds)
+    has_null = flag is None or bool(flag)
+    return ColumnStatistics(message.integer(_COUNT), has_null, *bounds, message.integer(_BYTES_ON_DISK))
 
 
 @dataclass(frozen=True)
@@ -143,7 +147,6 @@ class StatisticsList(Sequence[ColumnStatistics]):
             raise BadFileError(f"column statistics are damaged ({error})", path=self.path) from error
 
 
-_COUNT, _HAS_NULL, _BYTES_ON_DISK = 1, 10, 11
 _INTEGERS, _DOUBLES, _STRINGS, _BOOLEANS, _DECIMALS, _DATES, _BINARIES, _TIMES = range(2, 10)
 _LOWEST, _HIGHEST = -(1 << 63), (1 << 63) - 1
 _MAX_TEXT = 1024  # bytes of a text in statistics, as in Java's writer; Arrow stores any text whole

@@ -24,7 +24,7 @@ from hiveacid.core.schema.types import INTEGER_TYPES, NUMERIC_TYPES, quote_name
 from hiveacid.errors import ConfigError, HiveAcidError, UnsupportedFeatureError
 from hiveacid.spark.formats.types import ROW_ID_TYPE, column_type
 from hiveacid.spark.session.capabilities import SparkEnvironment
-from hiveacid.spark.session.classic_session import frame_of_plan
+from hiveacid.spark.session.classic_session import frame_of_plan, plan_of
 from hiveacid.spark.session.error_translation import is_spark_error, translate_errors
 from hiveacid.spark.session.jvm import java_class, scala_items, session_of
 
@@ -100,6 +100,37 @@ def max_bytes_in_driver(env: SparkEnvironment) -> int:
 def computed_once(frame: DataFrame) -> DataFrame:
     """Return a frame whose first job computes it: a second computation may differ (``rand()``, a changing file)."""
     return frame.localCheckpoint(eager=False)
+
+
+def collect_rows(env: SparkEnvironment, frame: DataFrame, max_rows: int) -> pa.Table | None:
+    """Return the rows of a frame as `collect_as_arrow`; None if a task has more than ``max_rows``.
+
+    Each task stops there. A LIMIT would bring all rows to one more task first.
+    """
+    limit_of_tasks = plan_of(frame.limit(max_rows + 1)).child()
+    rows = collect_as_arrow(frame_of_plan(env, limit_of_tasks))
+    return rows if rows.num_rows <= max_rows else None
+
+
+def collected_once(
+    env: SparkEnvironment, frame: DataFrame, max_rows: int
+) -> tuple[DataFrame, pa.Table] | None:
+    """Return a frame of the rows that ``frame`` has now, and the rows; None for more rows, or if Arrow may change a value.
+
+    No executor can lose them. Columns of ``frame`` are columns of the new one, too.
+    """
+    kinds = {field.dataType.simpleString().partition("(")[0] for field in frame.schema}
+    rows = collect_rows(env, frame, max_rows) if kinds <= ROUND_TRIP_TYPES else None
+    if rows is None:
+        return None
+    plan = plan_of(frame_of_arrow(env, rows, frame.schema))
+    fields: Any = env.spark.sparkContext._gateway.new_array(  # type: ignore[union-attr] # noqa: SLF001
+        java_class(env, "java.lang.Object"), plan.productArity()
+    )
+    fields[0] = plan_of(frame).output()
+    for number in range(1, len(fields)):
+        fields[number] = plan.productElement(number)
+    return frame_of_plan(env, plan.makeCopy(fields)), rows
 
 
 def collect_within_limit(env: SparkEnvironment, frame: DataFrame, grown: Iterable[str]) -> pa.Table | None:

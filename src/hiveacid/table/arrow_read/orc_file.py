@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import Any
@@ -18,6 +18,7 @@ from hiveacid.core.format.acid_columns import KEY_COLUMNS, AcidColumn
 from hiveacid.core.format.names import LayoutLevel
 from hiveacid.core.format.write_id_lists import ValidWriteIdList
 from hiveacid.core.model import TableDefinition, TableKind
+from hiveacid.core.read_place import column_bytes
 from hiveacid.core.schema.evolution import map_columns, matching
 from hiveacid.core.schema.types import HiveType, Primitive, has_primitive, parse_type
 from hiveacid.core.snapshot.scan_plan import ScanFile
@@ -117,22 +118,32 @@ class OrcReader:
         """
         if self._is_hybrid:
             return {}
-        root = (
-            self.tail.types[AcidColumn.ROW.orc_id]
-            if self.file.acid
-            else self.tail.types[0]
-            if self.tail.types
-            else None
-        )
         kinds = {column.name: column.type for column in self.table.columns}
         return {
-            name: (root.children[source.index], kinds[name])
+            name: (self._user_columns[source.index], kinds[name])
             for name in names
-            if root is not None
-            and (source := self._sources.get(name)) is not None
+            if (source := self._sources.get(name)) is not None
             and source.index is not None
             and source.stored_type == source.table_type
         }
+
+    @cached_property
+    def _user_columns(self) -> Sequence[int]:
+        """Return the ORC column ids of the user's columns."""
+        types = self.tail.types
+        return types[AcidColumn.ROW.orc_id if self.file.acid else 0].children if types else ()
+
+    def bytes_to_read(self, names: Iterable[str]) -> int:
+        """Return about how many bytes have to be read for columns (`column_bytes`); none for those that the file lacks."""
+        sources = [source for name in names if (source := self._sources.get(name)) is not None]
+        statistics, size = self.tail.column_statistics, 0
+        for source in sources:
+            if source.index is not None:
+                column = self._user_columns[source.index]
+                is_known = isinstance(source.stored_type, Primitive) and column < len(statistics)
+                on_disk = statistics[column].on_disk if is_known else None
+                size += column_bytes(self.tail.number_of_rows, on_disk, self.file.length)
+        return size
 
     @property
     def _is_hybrid(self) -> bool:

@@ -118,6 +118,12 @@ class PartitionReader:
                 for stored in read_parquet_file(self.fs, file, table, self._stored_names):
                     yield self._filter_batch(stored)
             return
+        for _, _, batch in self.batches_of_stripes():
+            yield batch
+
+    def batches_of_stripes(self) -> Iterator[tuple[OrcReader, int, pa.RecordBatch]]:
+        """Yield the stripes of ORC files with selected rows, by reader and number, with these rows. Raises as `read_batches`."""
+        table = self.snapshot.table
         readers = self.open_readers()
         stripe_rows = (stripe.rows for reader in readers for stripe in reader.tail.stripes)
         if self.selection.for_change and max(stripe_rows, default=0) > _MAX_CHANGED_STRIPE:
@@ -129,9 +135,9 @@ class PartitionReader:
         if threads > 1:
             stripes = [*stripes]
             self._column_threads = max(1, threads // max(1, len(stripes)))
-        for batch in map_in_order(partial(self._read_stripe, live_rows), stripes, threads):
-            if batch.num_rows:
-                yield batch
+        for found in map_in_order(partial(self._read_stripe, live_rows), stripes, threads):
+            if found[-1].num_rows:
+                yield found
 
     def has_versions(self, readers: Sequence[OrcReader]) -> bool:
         """Tell whether rows may have several versions (ACID v1), so that one reader needs all files."""
@@ -183,8 +189,13 @@ class PartitionReader:
         columns = reader.columns_with_statistics(selection.filter_columns)
         return possible_stripes(reader.tail, columns, schema, selection.predicate)
 
-    def _read_stripe(self, live_rows: LiveRows, reader: OrcReader, stripe: int) -> pa.RecordBatch:
-        """Return a batch of the live rows of a stripe that the filter selects."""
+    def _read_stripe(
+        self, live_rows: LiveRows, reader: OrcReader, stripe: int
+    ) -> tuple[OrcReader, int, pa.RecordBatch]:
+        """Return a stripe with a batch of its live rows that the filter selects."""
+        return reader, stripe, self._rows_of_stripe(live_rows, reader, stripe)
+
+    def _rows_of_stripe(self, live_rows: LiveRows, reader: OrcReader, stripe: int) -> pa.RecordBatch:
         columns, keep = self._select_rows(live_rows, reader, stripe)
         count = reader.tail.stripes[stripe].rows if keep is None else keep.true_count
         if not count:

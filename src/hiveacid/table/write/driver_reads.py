@@ -11,6 +11,7 @@ import pyarrow as pa
 from hiveacid.config import setting_definitions
 from hiveacid.core.model import Partition, TableDefinition
 from hiveacid.core.predicates import UNDECIDED, AllOf, Comparison, Operator, Predicate
+from hiveacid.core.read_place import ReadBy, Readers, ReadSize
 from hiveacid.errors import BadFileError, CatalogError, StatementError, UnsupportedFeatureError
 from hiveacid.spark.formats.driver_frames import Members, max_bytes_in_driver, members_of
 from hiveacid.spark.predicates.column_conditions import predicate_of, require_char_padding
@@ -23,7 +24,8 @@ from hiveacid.table.arrow_read.files_to_open import (
     take_snapshot,
 )
 from hiveacid.table.arrow_read.filters import arrow_filter, is_exact
-from hiveacid.table.arrow_read.scan import Selection, read_batches, reading_threads
+from hiveacid.table.arrow_read.orc_file import OrcReader
+from hiveacid.table.arrow_read.scan import PartitionReader, Selection, read_batches, reading_threads
 from hiveacid.table.context import Context
 from hiveacid.table.partitions import PartitionValues, partitions_of, require_changeable
 from hiveacid.transactions.transaction import Transaction
@@ -35,8 +37,7 @@ _MAX_FILES_WITH_LOCAL_MASTER = 20_000
 _MAX_ROWS = 1_000_000  # that an UPDATE or DELETE may select
 _MAX_JUDGED_ROWS = 100_000  # that Spark judges about as fast as it would scan them
 _ROW_BYTES = 100  # that a row takes in the JVM besides its values
-# With a local master the driver has all cores, and Arrow decodes ORC faster than Spark: tables may be larger.
-_LOCAL_FACTOR = 16
+_MAX_FOOTERS = 500  # that are read to know what a condition's columns take
 _ALL_ROWS = AllOf(())
 FALLBACK_ERRORS = (StatementError, CatalogError, UnsupportedFeatureError, BadFileError, pa.ArrowException)
 """Errors after which the statement runs as a Spark job, which succeeds or raises a more precise error."""
@@ -98,23 +99,23 @@ def select_rows(
     condition: Condition,
     columns: tuple[str, ...],
 ) -> list[SelectedRows] | None:
-    """Return the rows that a condition may select; None if they are too many for the driver.
+    """Return the rows that a condition may select; None if a job reads them sooner, or they are too many for the driver.
 
     ``columns``: to read besides ``ROW__ID``. Raises an error of `FALLBACK_ERRORS`.
     """
     selection = Selection(columns, row_ids=True, for_change=True)
-    listed = snapshot_for_driver(context, table, txn, arrow_filter(table, condition.predicate).predicate)
+    listed = list_for_driver(context, table, txn, arrow_filter(table, condition.predicate).predicate)
     if listed is None:
         return None
-    snapshot, size = listed
     found = arrow_filter(table, condition.with_members())
     selection = replace(selection, predicate=found.predicate, filter_columns=found.columns)
     max_rows = _MAX_ROWS if condition.exact else _MAX_JUDGED_ROWS
+    selections = [(files, selection) for files in listed.snapshot.partitions]
     # Reading all columns of a large table only to find too many rows would take long: count them first.
-    is_large = size > context.settings.get(setting_definitions.SMALL_CHANGES)
-    if columns and is_large and _count(context, snapshot, selection) > max_rows:
+    is_large = listed.whole.bytes > listed.readers.max_bytes
+    if not listed.may_read(context, selections, max_rows, count=is_large):
         return None
-    return read_selected(context, snapshot, [(files, selection) for files in snapshot.partitions], max_rows)
+    return read_selected(context, listed.snapshot, selections, max_rows)
 
 
 def may_read_in_driver(context: Context, table: TableDefinition | None = None) -> bool:
@@ -128,10 +129,72 @@ def may_read_in_driver(context: Context, table: TableDefinition | None = None) -
     return bool(context.settings.get(setting_definitions.SMALL_CHANGES)) and not context.env.case_sensitive
 
 
-def snapshot_for_driver(
+@dataclass(frozen=True)
+class FilesForDriver:
+    """Files that the driver may read, ``whole``: with all their bytes, and who else may read them."""
+
+    snapshot: Snapshot
+    whole: ReadSize
+    readers: Readers
+
+    def may_read(
+        self,
+        context: Context,
+        selections: Sequence[tuple[PartitionFiles, Selection]],
+        max_rows: int,
+        *,
+        count: bool,
+    ) -> bool:
+        """Tell whether the driver reads the selected rows, at most ``max_rows``, sooner than a job.
+
+        ``selections``: as in `read_selected`. ``count``: ask for the number of rows even if the files are small enough.
+        Otherwise their footers tell what the columns of the filter take. The driver reads these, and then knows which
+        stripes it needs the other columns of.
+        """
+        fits = self.readers.choose(self.whole) is ReadBy.DRIVER
+        if not fits and not self._choose_driver(_bytes_of_filters(context, self, selections)):
+            return False
+        rows = size = 0
+        for files, selection in selections if count or not fits else ():
+            others = set(selection.columns).difference(selection.filter_columns)
+            counted = replace(selection, columns=(), row_ids=False)
+            reader = PartitionReader(context.fs, self.snapshot, files, counted, reading_threads())
+            for file, stripe, batch in reader.batches_of_stripes() if others else ():
+                rows += batch.num_rows
+                size += _share(file, [stripe], others)
+                if rows > max_rows or not (fits or self._choose_driver(size)):
+                    return False
+        return True
+
+    def _choose_driver(self, size: int | None) -> bool:
+        return size is not None and self.readers.choose(replace(self.whole, bytes=size)) is ReadBy.DRIVER
+
+
+def _bytes_of_filters(
+    context: Context, listed: FilesForDriver, selections: Sequence[tuple[PartitionFiles, Selection]]
+) -> int | None:
+    """Return about how many bytes of the filters' columns and of delete events have to be read; None if that is not known."""
+    if listed.whole.files > _MAX_FOOTERS:
+        return None
+    size = 0
+    for files, selection in selections:
+        size += sum(file.length for file in files.events)
+        reader = PartitionReader(context.fs, listed.snapshot, files, selection)
+        for file in reader.open_readers():
+            size += _share(file, reader.stripes(file), selection.filter_columns)
+    return size
+
+
+def _share(file: OrcReader, stripes: Iterable[int], columns: Iterable[str]) -> int:
+    """Return about how many bytes some stripes of a file have of some columns."""
+    rows = sum(file.tail.stripes[stripe].rows for stripe in stripes)
+    return file.bytes_to_read(columns) * rows // file.tail.number_of_rows
+
+
+def list_for_driver(
     context: Context, table: TableDefinition, txn: Transaction, predicate: Any
-) -> tuple[Snapshot, int] | None:
-    """Return the files to read for a filter, and their bytes; None if they are too many or too large for the driver.
+) -> FilesForDriver | None:
+    """Return the files to read for a filter; None if they are too many for the driver.
 
     Raises UnsupportedFeatureError as `require_changeable`.
     """
@@ -144,17 +207,13 @@ def snapshot_for_driver(
             return None
     snapshot = take_snapshot(context, table, txn, partitions=partitions)
     require_changeable(context, table, (part.partition for part in snapshot.partitions))
-    lengths = [file.length for part in snapshot.partitions for file in part.rows]
-    lengths += [file.length for part in snapshot.partitions for file in part.events]
+    lengths = [file.length for part in snapshot.partitions for file in (*part.rows, *part.events)]
+    if len(lengths) > max_files:
+        return None
     max_bytes = context.settings.get(setting_definitions.SMALL_CHANGES)
-    max_bytes *= _LOCAL_FACTOR if context.env.local else 1
-    return (snapshot, sum(lengths)) if len(lengths) <= max_files and sum(lengths) <= max_bytes else None
-
-
-def _count(context: Context, snapshot: Snapshot, selection: Selection) -> int:
-    """Return the number of selected rows. Only the columns of the condition are read."""
-    counted = replace(selection, columns=(), row_ids=False)
-    return sum(batch.num_rows for batch in read_batches(context, snapshot, counted, reading_threads()))
+    cores = 0 if context.env.local else context.env.spark.sparkContext.defaultParallelism
+    readers = Readers(max_files, max_bytes, reading_threads(), cores)
+    return FilesForDriver(snapshot, ReadSize(len(lengths), sum(lengths)), readers)
 
 
 def read_selected(

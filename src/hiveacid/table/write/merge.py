@@ -34,6 +34,7 @@ from hiveacid.spark.formats.driver_frames import (
     broadcast_rows,
     collect_as_arrow,
     collect_within_limit,
+    collected_once,
     computed_bytes,
     computed_once,
     estimated_bytes,
@@ -68,9 +69,9 @@ from hiveacid.table.write.constraints import columns_set_to_default, constrain_c
 from hiveacid.table.write.driver_reads import (
     FALLBACK_ERRORS,
     SelectedRows,
+    list_for_driver,
     may_read_in_driver,
     read_selected,
-    snapshot_for_driver,
 )
 from hiveacid.table.write.publish import WriteReport
 from hiveacid.table.write.update_delete import (
@@ -186,10 +187,12 @@ class Merge(Displayed):
         context, source = self.context, self.source
         read = target_read(context, table, plan, source)
         if read is not None:
-            source = computed_once(source)
-            matching = matching_rows(context, table, txn, read, source)
-            if matching is not None:
-                return matching
+            computed = ComputedSource.of(context, read, source)
+            if computed is not None:
+                source = computed.frame
+                matching = matching_rows(context, table, txn, read, computed)
+                if matching is not None:
+                    return matching
         snapshot = list_snapshot(context, table, txn)
         rows = snapshot.scan(changing=True)
         if snapshot.size < LARGE or not can_narrow(plan):
@@ -286,15 +289,12 @@ class TargetRead:
 def target_read(
     context: Context, table: TableDefinition, plan: MergePlan, source: DataFrame
 ) -> TargetRead | None:
-    """Return how the driver reads the target; None if a job has to scan it.
-
-    Only with a local master: on a cluster, a part of the computed source is lost with its executor, and Spark cannot compute it again.
-    """
+    """Return how the driver reads the target; None if a job has to scan it."""
     env = context.env
     try:
-        if not env.local or not may_read_in_driver(context, table) or not can_narrow(plan):
+        if not may_read_in_driver(context, table) or not can_narrow(plan):
             return None
-        if estimated_bytes(source) > _MAX_SOURCE_BYTES:
+        if estimated_bytes(source) > (_MAX_SOURCE_BYTES if env.local else max_bytes_in_driver(env)):
             return None
         with translate_errors():
             joined = plan.joined(empty_rows(env, table), source)
@@ -312,20 +312,50 @@ def target_read(
     return TargetRead(columns, pairs) if pairs else None
 
 
+@dataclass(frozen=True)
+class ComputedSource:
+    """A source that is not computed again, and its ``keys``: an Arrow table of the columns in `TargetRead.pairs`, or its beginning.
+
+    ``small``: the JVM can pass its rows to this process and back.
+    """
+
+    frame: DataFrame
+    keys: pa.Table
+    small: bool
+
+    @classmethod
+    def of(cls, context: Context, read: TargetRead, source: DataFrame) -> ComputedSource | None:
+        """Compute a source; None if it cannot be kept.
+
+        With a local master the JVM keeps it. On a cluster an executor would keep a part, and Spark cannot compute a lost part
+        again; so the rows come to this process.
+        """
+        env, names = context.env, [pair.source for pair in read.pairs]
+        if not env.local:
+            with translate_errors():
+                collected = collected_once(env, source, _MAX_ROWS)
+            if collected is None:
+                return None
+            frame, rows = collected
+            columns = [column.lower() for column in source.columns]
+            keys = rows.select([columns.index(name.lower()) for name in names])
+            return cls(frame, keys, rows.nbytes <= max_bytes_in_driver(env))
+        frame = computed_once(source)
+        keys = collect_as_arrow(frame.select(*map(quote_name, names)).limit(_MAX_ROWS + 1))
+        return cls(frame, keys, computed_bytes(env, frame) <= max_bytes_in_driver(env))
+
+
 def matching_rows(
-    context: Context, table: TableDefinition, txn: Transaction, read: TargetRead, source: DataFrame
+    context: Context, table: TableDefinition, txn: Transaction, read: TargetRead, source: ComputedSource
 ) -> Sides | None:
     """Return the source and the target rows that have one of its keys; None if a job has to scan the target.
 
-    ``source``: a frame of `computed_once`; reading its keys computes it. Changed rows are written in the driver if each target
-    row matches at most one row of the source, and the JVM can pass them.
+    Changed rows are written in the driver if each target row matches at most one row of the source, and the JVM can pass them.
     """
     pairs, types = read.pairs, {column.name: column.type for column in read.columns}
-    frame = source.select(*[quote_name(pair.source) for pair in pairs]).limit(_MAX_ROWS + 1)
-    values = collect_as_arrow(frame)
+    values, names = source.keys, tuple(types)
     if values.num_rows > _MAX_ROWS:
         return None
-    names = tuple(types)
     keys = [
         (pair.target, values.column(index).cast(arrow_type(parse_type(types[pair.target]))))
         for index, pair in enumerate(pairs)
@@ -340,25 +370,25 @@ def matching_rows(
         [output_schema(table, names, row_ids=True).empty_table(), *(part.rows for part in parts)]
     )
     target = broadcast_rows(context.env, read.columns, rows)
-    small = computed_bytes(context.env, source) <= max_bytes_in_driver(context.env)
-    in_driver = _are_unique(values) and can_write(table) and small
-    return Sides(target, source, rows.num_rows + values.num_rows, in_driver)
+    in_driver = _are_unique(values) and can_write(table) and source.small
+    return Sides(target, source.frame, rows.num_rows + values.num_rows, in_driver)
 
 
 def _read_matching(
     context: Context, table: TableDefinition, txn: Transaction, selection: Selection, keys: _Keys
 ) -> list[SelectedRows] | None:
     """Return the target rows that have a key of the source; None if a job has to scan the target."""
-    listed = snapshot_for_driver(context, table, txn, _with_keys(selection, keys).predicate)
+    listed = list_for_driver(context, table, txn, _with_keys(selection, keys).predicate)
     if listed is None:
         return None
-    snapshot, _ = listed
     names = table.partition_column_names
-    selections = (
+    selections = [
         (files, _with_keys(selection, keys_in_partition(keys, dict(zip(names, files.values, strict=True)))))
-        for files in snapshot.partitions
-    )
-    return read_selected(context, snapshot, selections, _MAX_ROWS)
+        for files in listed.snapshot.partitions
+    ]
+    if not listed.may_read(context, selections, _MAX_ROWS, count=False):
+        return None
+    return read_selected(context, listed.snapshot, selections, _MAX_ROWS)
 
 
 def _with_keys(selection: Selection, keys: _Keys) -> Selection:
