@@ -174,7 +174,7 @@ class AcidSession(WarehouseConnection):
     ) -> AcidTable:
         """Adopt a table directory that another engine wrote, without changing any file.
 
-        ``create_table_sql``: the output of SHOW CREATE TABLE of Hive or Trino. ``location`` replaces the location in it.
+        ``create_table_sql``: the output of SHOW CREATE TABLE of Hive. ``location`` replaces the location in it.
         ``valid_write_ids``: the table's ValidWriteIdList as Hive prints it (``db.t:5:9223372036854775807::3``); open ids
         count as aborted. Without it everything on disk is valid. ``valid_txns``: the ValidTxnList of the same moment.
         Raises StatementError, MissingDirectoryError, AlreadyExistsError, NoSuchDatabaseError.

@@ -13,6 +13,7 @@ from __future__ import annotations
 import atexit
 import csv
 import json
+import re
 import shutil
 import tarfile
 import tempfile
@@ -83,7 +84,7 @@ class Golden:
     def transactional(self) -> str:
         """Return ``full``, ``insert_only`` or ``none``."""
         text = self.show_create_table.lower()
-        if "'transactional'='true'" not in text and "transactional = true" not in text:
+        if "'transactional'='true'" not in text:
             return "none"
         return "insert_only" if "insert_only" in text else "full"
 
@@ -177,7 +178,7 @@ def _trino(engine: str, folder: Path) -> Golden:
         scenario=folder.name,
         snapshot="",
         table=table,
-        show_create_table=create,
+        show_create_table=_in_hives_words(create),
         valid_write_ids=_write_id_list(table, json.loads((folder / "valid_write_ids.json").read_text())),
         valid_txns=None,
         read_error=False,
@@ -188,6 +189,30 @@ def _trino(engine: str, folder: Path) -> Golden:
         merged=merged,
         script=(folder / "statements.sql").read_text(encoding="utf-8"),
     )
+
+
+def _in_hives_words(create: str) -> str:
+    """Return the statement with Hive's clauses in place of Trino's WITH (...)."""
+    head, _, rest = create.partition("\n)\nWITH (\n")
+    head = head.replace("CREATE TABLE hive.", "CREATE TABLE ", 1)
+    facts = dict(re.findall(r"(\w+) = (.*?),?\n", rest))
+    assert set(facts) <= {*_CLAUSES, *_PROPERTIES}
+    clauses = []
+    for name in re.findall(r"'(\w+)'", facts.get("partitioned_by", "")):
+        column = re.search(rf",\n   {name} (.*)", head)
+        assert column is not None
+        head = head.replace(column[0], "")
+        clauses.append(f"PARTITIONED BY (`{name}` {column[1]})")
+    clauses += [
+        f"CLUSTERED BY ({name}) INTO {facts['bucket_count']} BUCKETS"
+        for name in re.findall(r"'(\w+)'", facts.get("bucketed_by", ""))
+    ]
+    properties = ", ".join(f"'{name}'='{facts[name]}'" for name in _PROPERTIES if name in facts)
+    return "\n".join([head, ")", *clauses, "STORED AS ORC", f"TBLPROPERTIES ({properties})"])
+
+
+_CLAUSES = ("partitioned_by", "bucketed_by", "bucket_count", "sorted_by", "format")
+_PROPERTIES = ("transactional", "bucketing_version")
 
 
 def _write_id_list(table: str, ids: dict[str, Any]) -> str:

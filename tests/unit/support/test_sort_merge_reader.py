@@ -26,10 +26,8 @@ COMPLEX = ("c_arr", "c_map", "c_st", "c_nest")
 
 
 def partition_columns(golden: Golden) -> list[str]:
-    text = re.search(
-        r"PARTITIONED BY \((.*?)\)|partitioned_by = ARRAY\[(.*?)\]", golden.show_create_table, re.DOTALL
-    )
-    return re.findall(r"[`'](\w+)[`']", text.group()) if text else []
+    text = re.search(r"PARTITIONED BY \((.*?)\)", golden.show_create_table, re.DOTALL)
+    return re.findall(r"`(\w+)`", text.group()) if text else []
 
 
 def columns_of(golden: Golden) -> list[str]:

@@ -1,16 +1,16 @@
 """CREATE TABLE in Hive's grammar (``HiveParser.g``, createTableStatement).
 
-Clauses may come in any order, each once. The output of SHOW CREATE TABLE of Hive 3, Hive 4 and Trino parses unchanged.
+Clauses may come in any order, each once. The output of SHOW CREATE TABLE of Hive 3 and Hive 4 parses unchanged.
 Clauses whose meaning this project cannot keep (STORED BY, SKEWED BY, enforced constraints, temporary tables) are
 refused, not ignored.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from hiveacid.config.property_definitions import TRANSACTIONAL, TRANSACTIONAL_PROPERTIES
-from hiveacid.core.model import Bucketing, Column, StorageFormat
+from hiveacid.core.model import Bucketing, Column
 from hiveacid.core.schema.storage_formats import ORC
 from hiveacid.core.schema.types import Primitive, parse_type
 from hiveacid.spark.parser.lexer import Token
@@ -18,13 +18,11 @@ from hiveacid.sql.grammar.cursor import Cursor
 from hiveacid.sql.grammar.table_clauses import (
     Enforced,
     StorageClauses,
-    TrinoProperties,
     take_column_constraint,
     take_storage_clause,
     take_table_constraint,
-    take_trino_properties,
 )
-from hiveacid.sql.statements import SPARK_CATALOG, Slice, TableRef
+from hiveacid.sql.statements import Slice, TableRef, table_ref
 from hiveacid.sql.statements.definitions import CreateTable, CreateTableLike
 
 QUERY_WORDS = frozenset({"SELECT", "WITH", "FROM", "VALUES", "TABLE", "MAP", "REDUCE", "("})
@@ -48,7 +46,6 @@ class _Draft:
     properties: dict[str, str] = field(default_factory=dict)
     query: Slice | None = None
     like: TableRef | None = None
-    trino: TrinoProperties | None = None
 
 
 def create_table(cursor: Cursor) -> CreateTable | CreateTableLike:
@@ -60,15 +57,12 @@ def create_table(cursor: Cursor) -> CreateTable | CreateTableLike:
     if {"TRANSACTIONAL", "EXTERNAL"} <= words or {"MANAGED", "EXTERNAL"} <= words:
         cursor.refuse("a table is either external or managed", start)
     if_not_exists = cursor.take("IF", "NOT", "EXISTS")
-    name, catalog = _table_name(cursor)
-    draft = _Draft(name, "EXTERNAL" in words, if_not_exists)
+    draft = _Draft(_table_name(cursor), "EXTERNAL" in words, if_not_exists)
     if cursor.sees("("):
         _columns(cursor, draft)
     _clauses(cursor, draft)
     if "TRANSACTIONAL" in words:
         _make_transactional(draft)
-    if catalog and draft.trino is None:
-        cursor.refuse("a table name has at most two parts, database.table", catalog)
     if draft.like is not None:
         if draft.columns or draft.partitions or draft.bucketing or draft.query or draft.comment is not None:
             cursor.refuse(
@@ -96,15 +90,12 @@ def _make_transactional(draft: _Draft) -> None:
         draft.properties[TRANSACTIONAL_PROPERTIES.name] = "insert_only"
 
 
-def _table_name(cursor: Cursor) -> tuple[TableRef, Token | None]:
-    """Take the table's name; return also the token of Trino's catalog, which is the first of three parts."""
+def _table_name(cursor: Cursor) -> TableRef:
     first = cursor.next
-    parts = cursor.dotted("a table name", flexible=True)
-    if len(parts) > 3:  # noqa: PLR2004 - catalog, schema, table
+    ref = table_ref(cursor.dotted("a table name", flexible=True))
+    if ref is None:
         cursor.refuse("a table name has at most two parts, database.table", first)
-    database = parts[-2] if len(parts) > 1 else None
-    catalog = first if len(parts) > 2 and parts[0] != SPARK_CATALOG else None  # noqa: PLR2004 - as above
-    return TableRef(database, parts[-1], first.line, first.column), catalog
+    return replace(ref, line=first.line, column=first.column)
 
 
 def _columns(cursor: Cursor, draft: _Draft) -> None:
@@ -148,9 +139,7 @@ def _clause(cursor: Cursor, draft: _Draft) -> str:
     """Take one clause; return its name."""
     if clause := take_storage_clause(cursor, draft.storage):
         return clause
-    word = cursor.take_one(
-        "COMMENT", "LOCATION", "TBLPROPERTIES", "PARTITIONED", "CLUSTERED", "AS", "LIKE", "WITH"
-    )
+    word = cursor.take_one("COMMENT", "LOCATION", "TBLPROPERTIES", "PARTITIONED", "CLUSTERED", "AS", "LIKE")
     match word:
         case "COMMENT":
             draft.comment = cursor.string("a comment in quotes")
@@ -167,8 +156,6 @@ def _clause(cursor: Cursor, draft: _Draft) -> str:
             draft.like = cursor.table()
         case "AS":
             draft.query = query_of(cursor)
-        case "WITH":
-            draft.trino = take_trino_properties(cursor)
         case _:
             _refuse_clause(cursor)
     return word
@@ -177,6 +164,7 @@ def _clause(cursor: Cursor, draft: _Draft) -> str:
 def _refuse_clause(cursor: Cursor) -> None:
     reasons = {
         "SKEWED": "skewed tables are not supported",
+        "WITH": "WITH (…) of Trino is not supported: write PARTITIONED BY, CLUSTERED BY, STORED AS and TBLPROPERTIES",
         "OPTIONS": "OPTIONS of Spark's data sources are not supported: use TBLPROPERTIES",
     }
     if reason := reasons.get(cursor.next.keyword):
@@ -247,10 +235,7 @@ def _like(draft: _Draft, source: TableRef) -> CreateTableLike:
 
 
 def _finish(cursor: Cursor, draft: _Draft) -> CreateTable:
-    storage = draft.storage.resolve()
-    if draft.trino is not None:
-        storage = _apply_trino(cursor, draft, draft.trino)
-    elif draft.enforced:
+    if draft.enforced:
         kind, token = draft.enforced[0]
         cursor.refuse(
             f"{kind} is not supported, as nothing here would enforce it: leave it out or add DISABLE NOVALIDATE",
@@ -271,7 +256,7 @@ def _finish(cursor: Cursor, draft: _Draft) -> CreateTable:
         columns=tuple(column for column, _ in draft.columns.values()),
         partition_columns=tuple(column for column, _ in draft.partitions.values()),
         bucketing=draft.bucketing,
-        storage=storage,
+        storage=draft.storage.resolve(),
         has_spark_provider=draft.storage.has_spark_provider,
         location=draft.location,
         comment=draft.comment,
@@ -280,19 +265,6 @@ def _finish(cursor: Cursor, draft: _Draft) -> CreateTable:
         if_not_exists=draft.if_not_exists,
         query=draft.query,
     )
-
-
-def _apply_trino(cursor: Cursor, draft: _Draft, trino: TrinoProperties) -> StorageFormat:
-    for name in trino.partitioned_by:
-        if name not in draft.columns and draft.query is None:
-            cursor.refuse(f"partitioned_by names {name}, which is not a column", trino.token)
-        draft.partitions[name] = (Column(name, ""), trino.token)
-    draft.bucketing = trino.bucketing()
-    draft.bucket_tokens = dict.fromkeys((*trino.bucketed_by, *trino.sorted_by), trino.token)
-    draft.location = trino.location or draft.location
-    draft.external = draft.external or trino.external
-    draft.properties |= trino.properties
-    return trino.storage
 
 
 def _place_partitions(cursor: Cursor, draft: _Draft) -> None:

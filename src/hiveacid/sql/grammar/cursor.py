@@ -157,7 +157,7 @@ class Cursor:
         return self.advance().name.lower()
 
     def flexible_name(self, subject: str) -> str:
-        """Take a name that may also be in double quotes, as Trino prints odd ones."""
+        """Take a name that may also be in double quotes."""
         if self.next.kind is TokenKind.STRING and self.next.text[0] == '"':
             return self.advance().text[1:-1].replace('""', '"').lower()
         return self.name(subject)

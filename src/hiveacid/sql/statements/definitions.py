@@ -10,11 +10,11 @@ from hiveacid.sql.statements import PartitionSpec, Properties, Slice, Statement,
 
 @dataclass(frozen=True)
 class CreateTable(TableStatement):
-    """CREATE TABLE, as users write it and as Hive's and Trino's SHOW CREATE TABLE print it.
+    """CREATE TABLE, as users write it and as Hive's SHOW CREATE TABLE prints it.
 
     ``storage`` is None where the text says nothing about it. ``query`` is set for CREATE TABLE AS; then
     ``columns`` is empty and ``partition_columns`` may have the empty type (PARTITIONED BY names only).
-    ``properties``: those of the text, and ``transactional`` for CREATE TRANSACTIONAL TABLE and for Trino. ``has_spark_provider``: the text
+    ``properties``: those of the text, and ``transactional`` for CREATE TRANSACTIONAL TABLE. ``has_spark_provider``: the text
     names the format as Spark does (USING orc). Where Spark has tables of its own, the new table is one of them.
     """
 

@@ -64,7 +64,7 @@ def test_damaged_ddl_is_refused_or_parsed(name: str, at: int, inserted: str) -> 
 
 
 @pytest.mark.parametrize("name", sorted(GOLDEN))
-def test_show_create_of_hive_and_trino_parses(name: str) -> None:
+def test_show_create_of_hive_parses(name: str) -> None:
     found = parse(GOLDEN[name])
     assert isinstance(found, CreateTable)
     assert found.storage is not None
