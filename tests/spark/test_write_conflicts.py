@@ -132,14 +132,28 @@ def test_a_merge_of_rows_that_were_read_from_its_target_is_not_repeated(
         acid.sql(f"INSERT INTO t VALUES (1, 0{', 1' if layout else ''})")
         read = acid.table("t").to_df().selectExpr("id", "n + 1 AS n")
         acid.context = replace(acid.context, fs=Interrupted(lambda: change_once(2)))
-        with pytest.raises(WriteConflictError, match="make the DataFrame anew"):
+        with pytest.raises(WriteConflictError, match="make that anew"):
             acid.table("t").merge(read, "t.id = s.id").when_matched_update().execute()
         assert rows() == [(1, 10)]
         acid.context = replace(acid.context, fs=Interrupted(lambda: change_once(1)))
         merge = acid.table("t").merge(spark.sql("SELECT 1 AS id, 5 AS n"), "t.id = s.id")
         assert merge.when_matched_update({"n": "t.n + s.n"}).execute().retries == 1
         assert rows() == [(1, 25)]
+        acid.sql("CREATE TEMPORARY VIEW seen AS SELECT id, n + 1 AS m FROM t")
+        for statement, values in (
+            ("MERGE INTO t USING seen ON t.id = seen.id WHEN MATCHED THEN UPDATE SET n = m", {}),
+            ("UPDATE t SET n = (SELECT max(m) FROM seen)", {}),
+            ("DELETE FROM t WHERE n > (SELECT max(n) FROM {read})", {"read": read}),
+        ):
+            changes.append("UPDATE t SET n = n + 10")
+            with pytest.raises(WriteConflictError, match="make that anew"):
+                acid.sql(statement, **values)
+        assert rows() == [(1, 55)]
+        changes.append("UPDATE t SET n = n + 10")
+        acid.sql("UPDATE t SET n = (SELECT max(n) + 1 FROM t)")
+        assert rows() == [(1, 66)]
     finally:
+        spark.catalog.dropTempView("seen")
         acid.close()
         other.close()
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 
@@ -24,9 +24,9 @@ from hiveacid.spark.session.bound_plans import last_part
 from hiveacid.spark.session.classic_session import at_one_moment, unsteady_expression
 from hiveacid.spark.session.jvm import parser_of, scala_items
 from hiveacid.sql.binding.source_positions import errors_at, spark_errors_at_source
-from hiveacid.sql.binding.table_binder import EXPRESSION, SOURCE, Binder
+from hiveacid.sql.binding.table_binder import EXPRESSION, SOURCE, Binder, reads_of
 from hiveacid.sql.execute.context import ExecutionContext, write_result
-from hiveacid.sql.execute.queries_and_views import bound_frame
+from hiveacid.sql.execute.queries_and_views import bound_frame, is_temporary
 from hiveacid.sql.statements import PartitionSpec, Slice, table_ref
 from hiveacid.sql.statements.dml import (
     Assignment,
@@ -46,7 +46,7 @@ from hiveacid.table.write.load import LoadOptions, load
 from hiveacid.table.write.merge import Merge as TableMerge
 from hiveacid.table.write.merge import is_exclusive
 from hiveacid.table.write.publish import WriteReport
-from hiveacid.table.write.update_delete import Replacement, UpdateOrDelete, check_assignments
+from hiveacid.table.write.update_delete import Replacement, UpdateOrDelete, check_assignments, reads_table
 from hiveacid.table.write.write_conflicts import run_with_retry
 from hiveacid.transactions.transaction import Transaction
 
@@ -248,7 +248,8 @@ def update(execution: ExecutionContext, statement: Update) -> DataFrame:
     name = execution.find(statement.table)
     _check_columns(execution.context.require(name), statement.assignments)
     run = partial(_change_in_txn, execution, statement)
-    report = run_with_retry(execution.context, name, "UPDATE", execution.joined, run)
+    is_stale = partial(_reads_target_by_view, execution, name, statement)
+    report = run_with_retry(execution.context, name, "UPDATE", execution.joined, run, is_stale=is_stale)
     return write_result(execution.context.env, report)
 
 
@@ -256,7 +257,8 @@ def delete(execution: ExecutionContext, statement: Delete) -> DataFrame:
     """DELETE FROM t WHERE ..."""
     name = execution.find(statement.table)
     run = partial(_change_in_txn, execution, statement)
-    report = run_with_retry(execution.context, name, "DELETE", execution.joined, run)
+    is_stale = partial(_reads_target_by_view, execution, name, statement)
+    report = run_with_retry(execution.context, name, "DELETE", execution.joined, run, is_stale=is_stale)
     return write_result(execution.context.env, report)
 
 
@@ -316,8 +318,43 @@ def merge(execution: ExecutionContext, statement: Merge) -> DataFrame:
         _check_columns(context.require(name), clause.assignments)
     run = partial(_merge_in_txn, execution, statement)
     exclusive = is_exclusive(context, inserts=statement.inserts)
-    report = run_with_retry(context, name, "MERGE", execution.joined, run, exclusive=exclusive)
+    is_stale = partial(_reads_target_by_view, execution, name, statement)
+    report = run_with_retry(
+        *(context, name, "MERGE", execution.joined, run), exclusive=exclusive, is_stale=is_stale
+    )
     return write_result(context.env, report)
+
+
+def _reads_target_by_view(
+    execution: ExecutionContext, name: TableName, statement: Update | Delete | Merge
+) -> bool:
+    """Tell whether a statement names a temporary view, or a DataFrame, with rows of its target as they were before."""
+    env = execution.context.env
+    views = {
+        relation.parts
+        for piece, kind in _reading_pieces(statement)
+        for relation in reads_of(env, piece, kind).relations
+        if (ref := table_ref(relation.parts)) is not None and is_temporary(execution, ref)
+    }
+    frames = (env.spark.table(".".join(map(quote_name, parts))) for parts in views)
+    return any(reads_table(execution.context, name, frame) for frame in frames)
+
+
+def _reading_pieces(statement: Update | Delete | Merge) -> Iterator[tuple[Slice, str]]:
+    """Yield the texts of a statement that may name tables, and their kinds for the binder."""
+    pieces: list[Slice | None] = []
+    if isinstance(statement, Merge):
+        yield statement.source, SOURCE
+        pieces.append(statement.condition)
+        for clause in statement.clauses:
+            pieces += [clause.condition, *clause.values, *(a.expression for a in clause.assignments)]
+    else:
+        pieces.append(statement.where)
+        if isinstance(statement, Update):
+            pieces += [assignment.expression for assignment in statement.assignments]
+    for piece in pieces:
+        if piece is not None and any(token.keyword in ("FROM", "TABLE") for token in piece.tokens):
+            yield piece, EXPRESSION
 
 
 def _merge_in_txn(

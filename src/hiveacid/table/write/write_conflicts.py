@@ -283,8 +283,8 @@ def repeat_after_conflicts(
                 raise exhausted(work, retries + 1, error) from error
             if is_stale():
                 raise WriteConflictError(
-                    f"{work}: {error}. It was not tried again, because its DataFrame holds rows that were read from the table "
-                    "before: make the DataFrame anew, and run the statement with it"
+                    f"{work}: {error}. It was not tried again, because it takes rows of a DataFrame or a temporary view that were read "
+                    "from the table before: make that anew, and run the statement again"
                 ) from error
             logger.info("%s had a write conflict; trying again in a new transaction", work)
     raise AssertionError  # the loop returns or raises
