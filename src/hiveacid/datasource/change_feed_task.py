@@ -19,7 +19,7 @@ from hiveacid.core.format.names import LayoutLevel
 from hiveacid.core.format.write_id_lists import ValidWriteIdList
 from hiveacid.core.model import Partition, TableDefinition
 from hiveacid.core.schema.types import Primitive, has_primitive, parse_type
-from hiveacid.core.snapshot.change_feed import CHANGE_TYPE, WRITE_ID
+from hiveacid.core.snapshot.change_feed import CHANGE_TYPE, UPDATE_TYPES, WRITE_ID, are_update
 from hiveacid.core.snapshot.scan_plan import ScanFile
 from hiveacid.errors import UnsupportedFeatureError, acid_v1
 from hiveacid.orc.build_delete_bitmap import are_valid, row_numbers
@@ -192,8 +192,7 @@ def read_paired(files: Sequence[FileChanges], key: Sequence[str]) -> Iterator[pa
 def pair_updates(changes: pa.Table, key: Sequence[str]) -> pa.Table:
     """Name a delete and an insert of one key ``update_before`` and ``update_after``.
 
-    They are a pair if they have the same write id, there is exactly one of each, and no part of the key is NULL. The
-    format itself does not link the versions of a row. ``spark.read.change_feed`` has the same rule for plans.
+    Of each write id by the rule of `are_update`, as ``spark.read.change_feed`` does in plans.
     """
     kinds = changes.column(CHANGE_TYPE)
     inserted = pc.equal(kinds, "insert")
@@ -209,10 +208,10 @@ def pair_updates(changes: pa.Table, key: Sequence[str]) -> pa.Table:
         .sort_by(_ROW_NUMBER)
     )
     sums = (f"{_INSERTS}_sum", f"{_DELETES}_sum")
-    occurs_once = [pc.equal(matched.column(name), 1).fill_null(False) for name in sums]  # noqa: FBT003
-    change_types = pc.if_else(inserted, "update_after", "update_before")
+    counted_changes = (matched.column(name).fill_null(0).to_numpy() for name in sums)
+    change_types = pc.if_else(inserted, UPDATE_TYPES["insert"], UPDATE_TYPES["delete"])
     return changes.set_column(
         changes.schema.get_field_index(CHANGE_TYPE),
         CHANGE_TYPE,
-        pc.if_else(pc.and_(*occurs_once), change_types, kinds),
+        pc.if_else(pa.array(are_update(*counted_changes)), change_types, kinds),
     )

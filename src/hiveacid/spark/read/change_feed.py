@@ -20,7 +20,14 @@ from pyspark.sql.window import Window
 from hiveacid.core.format.names import FILE_NAME, ROW_ID
 from hiveacid.core.model import TableKind
 from hiveacid.core.schema.types import quote_name
-from hiveacid.core.snapshot.change_feed import CHANGE_TYPE, WRITE_ID, ChangedState, ChangeSpan
+from hiveacid.core.snapshot.change_feed import (
+    CHANGE_TYPE,
+    UPDATE_TYPES,
+    WRITE_ID,
+    ChangedState,
+    ChangeSpan,
+    are_update,
+)
 from hiveacid.spark.read.acid_rows import all_rows, row_validity
 from hiveacid.spark.read.delete_events import DeleteBounds
 from hiveacid.spark.read.delete_joins import RowKey, delete_keys
@@ -175,13 +182,13 @@ def _change_rows(frame: DataFrame, rows: _RowSource, deleted_by: SparkColumn, *,
 def pair_updates(frame: DataFrame, key: Sequence[str], *, net: bool) -> DataFrame:
     """Rename the delete and the insert of one key to update_before and update_after.
 
-    Two changes pair within one write id (``net``: within the span), if there is exactly one of each kind and no part
-    of the key is NULL. The format itself keeps no link between the versions of a row.
+    Two changes pair within one write id (``net``: within the span) by the rule of `are_update`.
     """
     keys = [F.col(quote_name(name)) for name in key]
     same_key = Window.partitionBy(*keys, *([] if net else [F.col(WRITE_ID)]))
-    counts = [F.count_if(F.col(CHANGE_TYPE) == kind).over(same_key) == 1 for kind in ("insert", "delete")]
+    change = F.col(CHANGE_TYPE)
+    counts = [F.count_if(change == kind).over(same_key) for kind in UPDATE_TYPES]
     not_null = reduce(lambda left, right: left & right, [part.isNotNull() for part in keys])
-    renamed = F.when(F.col(CHANGE_TYPE) == "insert", "update_after").otherwise("update_before")
-    pairs = not_null & counts[0] & counts[1]
-    return frame.withColumn(CHANGE_TYPE, F.when(pairs, renamed).otherwise(F.col(CHANGE_TYPE)))
+    (inserted, after), (_, before) = UPDATE_TYPES.items()
+    renamed = F.when(change == inserted, after).otherwise(before)
+    return frame.withColumn(CHANGE_TYPE, F.when(not_null & are_update(*counts), renamed).otherwise(change))
