@@ -12,13 +12,13 @@ from hiveacid.core.schema.types import quote_name
 from hiveacid.errors import ParseError, UnsupportedFeatureError
 from hiveacid.spark.parser.relations import (
     Relation,
-    find_relations,
-    find_relations_in_expression,
+    parsed_expression,
     parsed_query,
     read_query,
     substitute_variables,
 )
 from hiveacid.spark.session.capabilities import SparkEnvironment
+from hiveacid.spark.session.error_translation import translate_errors
 from support.exhaustive import examples
 
 if TYPE_CHECKING:
@@ -30,6 +30,16 @@ if TYPE_CHECKING:
 @pytest.fixture(scope="module")
 def env(spark: SparkSession) -> SparkEnvironment:
     return SparkEnvironment(spark)
+
+
+def find_relations(env: SparkEnvironment, text: str) -> list[Relation]:
+    with translate_errors():
+        return list(read_query(env, text, parsed_query(env, text)).relations)
+
+
+def find_relations_in_expression(env: SparkEnvironment, text: str) -> list[Relation]:
+    with translate_errors():
+        return list(read_query(env, text, parsed_expression(env, text)).relations)
 
 
 def named(env: SparkEnvironment, text: str) -> list[str]:

@@ -121,24 +121,6 @@ class QueryReads:
         return self.command.copy(self.command.queryText(), plan)
 
 
-def find_relations(env: SparkEnvironment, query_text: str) -> list[Relation]:
-    """Return the tables that a query names, in the order of the text; names of CTEs are left out.
-
-    Also looks into EXPLAIN, CACHE, CREATE VIEW and the like, and into the query (not the target) of an INSERT.
-    Streams (``STREAM t``) are left out. Raises ParseError with line and column; UnsupportedFeatureError for
-    names that are only known when the query runs (``IDENTIFIER('a' || 'b')``), and for a text with ``${variables}``, which
-    `substitute_variables` must replace first.
-    """
-    with translate_errors():
-        return list(read_query(env, query_text, parsed_query(env, query_text)).relations)
-
-
-def find_relations_in_expression(env: SparkEnvironment, text: str) -> list[Relation]:
-    """Return the tables that the subqueries of an expression name; as :func:`find_relations`."""
-    with translate_errors():
-        return list(read_query(env, text, parsed_expression(env, text)).relations)
-
-
 def parsed_query(env: SparkEnvironment, text: str) -> JavaObject:
     """Return Spark's parsed plan of a text. Raises Spark's error."""
     return _parser(env, text).parsePlan(text)
@@ -151,7 +133,13 @@ def parsed_expression(env: SparkEnvironment, text: str) -> JavaObject:
 
 
 def read_query(env: SparkEnvironment, text: str, plan: JavaObject, start: int = 0) -> QueryReads:
-    """Return what the parsed plan of a text reads; ``start``: from where offsets count."""
+    """Return what the parsed plan of a text reads; ``start``: from where offsets count.
+
+    Tables are in the order of the text; names of CTEs and streams (``STREAM t``) are left out. Also looks into EXPLAIN, CACHE,
+    CREATE VIEW and the like, and into the query (not the target) of an INSERT. Raises UnsupportedFeatureError for names that
+    are only known when the query runs (``IDENTIFIER('a' || 'b')``), and for a text with ``${variables}``, which
+    `substitute_variables` must replace first.
+    """
     hidden = _HIDING.get(str(plan.nodeName()))
     walk = _QueryWalk(env, text, start)
     inner = walk.visit(plan if hidden is None else getattr(plan, hidden)())
