@@ -19,7 +19,7 @@ from pathlib import Path
 import pytest
 
 from hiveacid.errors import ConfigError
-from hiveacid.services.http_server import Access, HttpServer, Page
+from hiveacid.services.http_server import Access, HttpServer, Page, Request
 from hiveacid.services.monitoring import Endpoint, health, is_live
 from hiveacid.services.runner import LoopState
 
@@ -103,7 +103,7 @@ def test_a_request_that_is_being_answered_keeps_its_place() -> None:
     """Those above the limit are refused at once; when the others have their answers there is room again."""
     asked, answered = threading.Semaphore(0), threading.Event()
 
-    def page(_: str) -> Page:
+    def page(_: Request) -> Page:
         asked.release()
         assert answered.wait(ENOUGH)
         return Page(HTTPStatus.OK, "text/plain", b"")

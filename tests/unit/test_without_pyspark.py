@@ -36,3 +36,8 @@ def test_commands_say_so_in_a_line(command: str) -> None:
     shown = run(f"sys.argv = ['hiveacid', '{command}', '-w', '/tmp']; from hiveacid.cli import main; main()")
     assert "Traceback" not in shown
     assert "PySpark is not installed: pip install 'hiveacid[spark]'" in shown
+
+
+def test_the_pages_need_no_pyspark() -> None:
+    shown = run("import hiveacid.web.server, hiveacid.web.actions; sys.exit('the pages are there')")
+    assert shown.splitlines() == ["the pages are there"]

@@ -28,6 +28,7 @@ _COMMANDS = {
     "compact": ("hiveacid.cli.table:compact", "Compact a table or partition."),
     "services": ("hiveacid.cli.services:services", "Compact and clean in the background, until stopped."),
     "serve": ("hiveacid.cli.serve:serve", "Serve JDBC clients over the protocol of HiveServer2."),
+    "web": ("hiveacid.cli.web:web", "Show tables, transactions and compactions in a browser."),
     "completion": ("hiveacid.cli:completion", "Let Tab complete in bash, zsh or fish."),
     "migrate": ("hiveacid.cli.moves:migrate", "Move tables from one store to another."),
     "backup": ("hiveacid.cli.moves:backup", "Copy a warehouse while it is in use."),

@@ -20,7 +20,8 @@ from hiveacid.cli.options import (
     require_pyspark,
     settings_option,
 )
-from hiveacid.cli.services import log_to, run_until_signal, watch_jvm
+from hiveacid.cli.processes import log_to
+from hiveacid.cli.services import run_until_signal, watch_jvm
 from hiveacid.config import setting_definitions
 from hiveacid.serve.authentication import Anyone, Authentication, Kerberos, Ldap, PasswordFile, hash_line
 

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import json
 import logging
-import signal
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable
+from contextlib import ExitStack
 from dataclasses import asdict
-from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
-from types import FrameType
-from typing import TYPE_CHECKING, TextIO
+from typing import TYPE_CHECKING
 
 import click
 
@@ -21,12 +19,13 @@ from hiveacid.cli.options import (
     ConnectionOptions,
     Seconds,
     connection_options,
-    escape_controls_of_lines,
     exit_on_errors,
     parse_settings,
     require_pyspark,
     settings_option,
 )
+from hiveacid.cli.processes import log_to, stop_signals
+from hiveacid.cli.web import DEFAULT_PORT, GateOptions, gate_options, web_server
 from hiveacid.config import setting_definitions
 
 if TYPE_CHECKING:
@@ -35,6 +34,7 @@ if TYPE_CHECKING:
     from hiveacid.services import Services, Turn
     from hiveacid.services.monitoring import Endpoint
     from hiveacid.spark.session.jvm_process import JvmWatch
+    from hiveacid.web.server import WebServer
 
 logger = logging.getLogger(__name__)
 
@@ -69,6 +69,11 @@ def _check_pool_name(context: click.Context, parameter: click.Parameter, value: 
 @click.option(
     "--port", type=click.IntRange(0, 65535), help="Answer /health, /metrics, /live and /ready on this port."
 )
+@click.option(
+    "--web", "web_port", type=click.IntRange(0, 65535), is_flag=False, flag_value=DEFAULT_PORT, metavar="[PORT]",
+    help=f"Show pages for operators, as hiveacid web does, on this port ({DEFAULT_PORT}) of the same address.",
+)  # fmt: skip
+@gate_options
 @click.option(
     "--host",
     "--listen",
@@ -113,6 +118,8 @@ def services(
     pool: str,
     once: bool,
     port: int | None,
+    web_port: int | None,
+    gate: GateOptions,
     listen: str,
     names: tuple[str, ...],
     token_file: Path | None,
@@ -137,18 +144,20 @@ def services(
     run_all = not (initiator or cleaner or housekeeper or workers is not None)
     if not (run_all or initiator or cleaner or housekeeper or workers):
         raise click.UsageError("--workers 0 alone leaves nothing to do")
-    if once and port is not None:
-        raise click.UsageError("--port is for a process that keeps running: leave out --once")
+    if once and (port is not None or web_port is not None):
+        raise click.UsageError("--port and --web are for a process that keeps running: leave out --once")
     pairs = parse_settings(settings)
     log_to(sys.stderr, style, log_level)
     with exit_on_errors(), ExitStack() as stack:
-        endpoint = None
+        endpoint = pages = None
+        if web_port is not None:
+            pages = partial(web_server, gate.gate(listen, names, certificate, private_key), web_port)
         if port is not None:
             access = Access.of(listen, names, token_file, certificate, private_key)
             endpoint = stack.enter_context(Endpoint(port, access))  # /health answers while Spark starts
             scheme = "http" if certificate is None else "https"
-            pages = " and ".join(sorted(PROBES)) if access.probes_only else "/health and /metrics"
-            logger.info("%s://%s:%s%s", scheme, listen, endpoint.port, pages)
+            paths = " and ".join(sorted(PROBES)) if access.probes_only else "/health and /metrics"
+            logger.info("%s://%s:%s%s", scheme, listen, endpoint.port, paths)
         session = stack.enter_context(connection.session())
         for name, value in pairs:
             session.set(name, value)
@@ -169,7 +178,7 @@ def services(
             if turn.failed:
                 raise click.exceptions.Exit(1)
         else:
-            _run(service_set, endpoint, grace)
+            _run(service_set, endpoint, grace, pages)
 
 
 def watch_jvm(spark: SparkSession, endpoint: Endpoint | None) -> JvmWatch:
@@ -182,13 +191,19 @@ def watch_jvm(spark: SparkSession, endpoint: Endpoint | None) -> JvmWatch:
     return watch
 
 
-def _run(service_set: Services, endpoint: Endpoint | None, grace: float) -> None:
-    """Run until a signal comes; a second signal ends the process without waiting for running compactions."""
+def _run(
+    service_set: Services, endpoint: Endpoint | None, grace: float, pages: Callable[..., WebServer] | None
+) -> None:
+    """Run until a signal comes; a second signal ends the process without waiting for running compactions.
+
+    ``pages``: makes the server of the pages.
+    """
     from hiveacid.services.runner import Runner  # noqa: PLC0415 - imports PySpark
 
     runner = Runner(service_set)
     spark = service_set.context.env.spark
     watch = watch_jvm(spark, endpoint)
+    context = service_set.context
 
     def start() -> None:
         runner.start()
@@ -200,7 +215,10 @@ def _run(service_set: Services, endpoint: Endpoint | None, grace: float) -> None
         if orderly:
             runner.stop(grace)
 
-    run_until_signal(start, stop, watch, grace, spark)
+    with ExitStack() as stack:
+        if pages is not None:
+            stack.enter_context(pages(context, context.settings, context.warehouse, lambda: runner.loops))
+        run_until_signal(start, stop, watch, grace, spark)
 
 
 def run_until_signal(
@@ -217,7 +235,7 @@ def run_until_signal(
     """
     from hiveacid.spark.session.jvm_process import end_process_after  # noqa: PLC0415 - imports PySpark
 
-    with _stop_signals() as signals:
+    with stop_signals() as signals:
         start()
         try:
             while not signals:
@@ -228,22 +246,6 @@ def run_until_signal(
             end_process_after(grace + _UNWINDING_SECONDS, spark)
             stop(bool(signals))
     logger.info("stopped")
-
-
-@contextmanager
-def _stop_signals() -> Iterator[Sequence[int]]:
-    """Collect SIGTERM and SIGINT in the block; the second one raises KeyboardInterrupt."""
-    signals: list[int] = []
-
-    def note(number: int, frame: FrameType | None) -> None:
-        del frame
-        if signals:
-            raise KeyboardInterrupt
-        signals.append(number)
-
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, note)
-    yield signals
 
 
 def _print_turn(turn: Turn) -> None:
@@ -265,42 +267,3 @@ def _print_turn(turn: Turn) -> None:
         click.echo(json.dumps({"removed": path}, ensure_ascii=False))
     for error in turn.cleaned.errors:
         click.echo(json.dumps({"error": error}, ensure_ascii=False))
-
-
-class JsonFormatter(logging.Formatter):
-    """Formats a record as a JSON object: time (UTC), level, logger, thread, message, and error if there is one."""
-
-    def format(self, record: logging.LogRecord) -> str:
-        """Return the record as one line of JSON."""
-        at = datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds")
-        line = {
-            "time": at,
-            "level": record.levelname.lower(),
-            "logger": record.name,
-            "thread": record.threadName,
-            "message": record.getMessage(),
-        }
-        if record.exc_info:
-            line["error"] = self.formatException(record.exc_info)
-        return json.dumps(line, ensure_ascii=False)
-
-
-class TextFormatter(logging.Formatter):
-    """Formats a record as text; names in it, such as those of files, cannot control the terminal or begin a record."""
-
-    def format(self, record: logging.LogRecord) -> str:
-        """Return the record, with its control characters escaped and all lines but the first indented."""
-        return escape_controls_of_lines(super().format(record)).replace("\n", "\n    ")
-
-
-def log_to(stream: TextIO, style: str, level: str) -> logging.Handler:
-    """Send this package's log to a stream; ``style``: text or json, ``level``: debug, info, warning or error."""
-    handler = logging.StreamHandler(stream)
-    if style == "json":
-        handler.setFormatter(JsonFormatter())
-    else:
-        handler.setFormatter(TextFormatter("%(asctime)s %(levelname)-7s %(message)s"))
-    logger = logging.getLogger("hiveacid")
-    logger.addHandler(handler)
-    logger.setLevel(level.upper())
-    return handler

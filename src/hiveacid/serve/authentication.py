@@ -53,6 +53,11 @@ class RefusedLoginError(ClientProtocolError):
         super().__init__(text)
 
 
+def is_user_name(text: str) -> bool:
+    """Tell whether a text can be the name of a user."""
+    return _USER.fullmatch(text) is not None
+
+
 class Passwords(Protocol):
     """Checks a user's password."""
 
@@ -217,7 +222,7 @@ class Authentication:
 
     def accepts(self, user: str, password: str) -> bool:
         """Tell whether a client may connect. Raises HiveAcidError, which the log gets, if the check is impossible now."""
-        if self.passwords is None or not _USER.fullmatch(user) or len(password) > _LONGEST_PASSWORD:
+        if self.passwords is None or not is_user_name(user) or len(password) > _LONGEST_PASSWORD:
             return False
         if self.open_to_all:
             return True

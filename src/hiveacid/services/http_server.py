@@ -28,6 +28,7 @@ PROBES = frozenset({"/live", "/ready"})
 """Paths whose answers are a status and one word, for any client that reaches the address."""
 _LOCAL_NAMES = frozenset({LOOPBACK, "localhost", "::1"})
 _MAX_CONNECTIONS = 8
+_LONGEST_LENGTH = 19  # digits of a Content-Length
 _PATIENCE = 5.0
 """Seconds that a client has for its TLS handshake, and again for its request."""
 _FULL = b"HTTP/1.0 503 Service Unavailable\r\nRetry-After: 1\r\nContent-Length: 0\r\n\r\n"
@@ -70,12 +71,7 @@ class Access:
                 f"listening on {address} needs a token and a TLS certificate: other machines reach it. With none of both it "
                 f"answers {' and '.join(sorted(PROBES))} only"
             )
-        try:
-            secret = None if token is None else token.read_text(encoding="utf-8").strip()
-        except (OSError, ValueError) as error:
-            raise ConfigError(f"the token cannot be read: {error}") from error
-        if secret == "":
-            raise ConfigError(f"the file {token} contains no token")
+        secret = None if token is None else read_token(token)
         tls = server_tls(certificate, key)
         accepted = frozenset(name.lower() for name in names)
         return cls(address, accepted, secret, tls, probes_only=reachable and tls is None)
@@ -106,6 +102,17 @@ class Access:
         return HTTPStatus.FORBIDDEN if self.probes_only else None
 
 
+def read_token(file: Path) -> str:
+    """Read the text that clients must send. Raises ConfigError."""
+    try:
+        token = file.read_text(encoding="utf-8").strip()
+    except (OSError, ValueError) as error:
+        raise ConfigError(f"the token cannot be read: {error}") from error
+    if not token:
+        raise ConfigError(f"the file {file} contains no token")
+    return token
+
+
 def server_tls(certificate: Path | None, key: Path | None) -> ssl.SSLContext | None:
     """Read certificate chain and private key; None without a certificate. Raises ConfigError."""
     if certificate is None:
@@ -120,20 +127,48 @@ def server_tls(certificate: Path | None, key: Path | None) -> ssl.SSLContext | N
 
 @dataclass(frozen=True)
 class Page:
-    """Answer to a request; ``kind``: its Content-Type."""
+    """Answer to a request; ``kind``: its Content-Type; ``headers``: names and values of others."""
 
     status: HTTPStatus
     kind: str
     body: bytes
+    headers: tuple[tuple[str, str], ...] = ()
+
+
+@dataclass(frozen=True)
+class Request:
+    """A whole request. ``target``: path and query as sent; ``peer``: address of the client."""
+
+    method: str
+    target: str
+    headers: tuple[tuple[str, str], ...] = ()
+    body: bytes = b""
+    peer: str = ""
+
+    @property
+    def path(self) -> str:
+        """Return the path without a slash at its end."""
+        return self.target.partition("?")[0].rstrip("/")
 
 
 class HttpServer:
-    """Answers GET requests with the `Page` that ``page`` returns for a path; HiveAcidError becomes status 503."""
+    """Answers requests with the `Page` that ``answer`` returns; HiveAcidError becomes status 503.
 
-    def __init__(self, access: Access, port: int, page: Callable[[str], Page]) -> None:
+    ``connections``: how many are held at a time. ``longest_body``: bytes that a POST may send; 0: only GET is answered.
+    """
+
+    def __init__(
+        self,
+        access: Access,
+        port: int,
+        answer: Callable[[Request], Page],
+        *,
+        connections: int = _MAX_CONNECTIONS,
+        longest_body: int = 0,
+    ) -> None:
         """Listen on ``port``; 0 takes a free one, which the attribute ``port`` holds. Raises ConfigError if that fails."""
         try:
-            self._server = _Server(access, port, page)
+            self._server = _Server(access, port, answer, connections, longest_body)
         except OSError as error:
             message = f"port {port} of {access.address} cannot be listened on: {error.strerror}"
             raise ConfigError(message) from error
@@ -154,10 +189,20 @@ class HttpServer:
 class _Server(ThreadingHTTPServer):
     daemon_threads = True
     block_on_close = False
+    request_queue_size = 64  # a client that finds the queue full tries again after a second, then three
 
-    def __init__(self, access: Access, port: int, page: Callable[[str], Page]) -> None:
+    def __init__(
+        self,
+        access: Access,
+        port: int,
+        answer: Callable[[Request], Page],
+        connections: int,
+        longest_body: int,
+    ) -> None:
         self.access = access
-        self.page = page
+        self.answer = answer
+        self.longest_body = longest_body
+        self._most = connections
         self._open: dict[socket.socket, bool] = {}  # oldest first; True until the request has been read
         self._lock = threading.Lock()
         super().__init__((access.address, port), _Handler)
@@ -180,7 +225,7 @@ class _Server(ThreadingHTTPServer):
     def _admit(self, request: socket.socket) -> bool:
         """Register a connection; if there are too many, end the oldest one that has not sent its request."""
         with self._lock:
-            if len(self._open) >= _MAX_CONNECTIONS:
+            if len(self._open) >= self._most:
                 oldest = next((other for other, is_reading in self._open.items() if is_reading), None)
                 if oldest is None:
                     return False
@@ -245,24 +290,49 @@ class _Handler(BaseHTTPRequestHandler):
         self.rfile = io.BufferedReader(_DeadlineReader(self.connection, self.server.access.patience))
 
     def do_GET(self) -> None:
+        self._answer(b"")
+
+    def do_POST(self) -> None:
+        if not self.server.longest_body:
+            self._refuse(HTTPStatus.NOT_IMPLEMENTED)
+            return
+        lengths = self.headers.get_all("Content-Length") or []
+        if self.headers.get("Transfer-Encoding") is not None or len(lengths) != 1:
+            self._refuse(HTTPStatus.LENGTH_REQUIRED)
+        elif not (lengths[0].isascii() and lengths[0].isdigit()) or len(lengths[0]) > _LONGEST_LENGTH:
+            self._refuse(HTTPStatus.BAD_REQUEST)
+        elif int(lengths[0]) > self.server.longest_body:
+            self._refuse(HTTPStatus.REQUEST_ENTITY_TOO_LARGE)
+        else:
+            body = self.rfile.read(int(lengths[0]))
+            if len(body) == int(lengths[0]):
+                self._answer(body)
+
+    def _answer(self, body: bytes) -> None:
         self.server.keep(self.connection)
-        path = self.path.partition("?")[0].rstrip("/")
+        request = Request(
+            self.command, self.path, tuple(self.headers.items()), body, str(self.client_address[0])
+        )
         hosts, authorization = self.headers.get_all("Host") or [], self.headers.get("Authorization")
-        refusal = self.server.access.refusal(path, hosts, authorization)
+        refusal = self.server.access.refusal(request.path, hosts, authorization)
         if refusal is not None:
-            self._send(Page(refusal, "text/plain", f"{refusal.phrase}\n".encode()))
+            self._refuse(refusal)
             return
         try:
-            page = self.server.page(path)
+            page = self.server.answer(request)
         except HiveAcidError as error:
             page = Page(HTTPStatus.SERVICE_UNAVAILABLE, "text/plain", f"{error}\n".encode())
         self._send(page)
 
+    def _refuse(self, status: HTTPStatus) -> None:
+        headers = (("WWW-Authenticate", "Bearer"),) if status is HTTPStatus.UNAUTHORIZED else ()
+        self._send(Page(status, "text/plain", f"{status.phrase}\n".encode(), headers))
+
     def _send(self, page: Page) -> None:
         self.connection.settimeout(self.server.access.patience)
         self.send_response(page.status)
-        if page.status is HTTPStatus.UNAUTHORIZED:
-            self.send_header("WWW-Authenticate", "Bearer")
+        for name, value in page.headers:
+            self.send_header(name, value)
         self.send_header("Content-Type", page.kind)
         self.send_header("Content-Length", str(len(page.body)))
         self.end_headers()

@@ -293,7 +293,7 @@ class Endpoint:
 
     def __init__(self, port: int, access: Access | None = None) -> None:
         """Listen on ``port``; 0 takes a free one, which the attribute ``port`` holds. Raises ConfigError if it is in use."""
-        self._server = HttpServer(access or Access(), port, self._page)
+        self._server = HttpServer(access or Access(), port, lambda request: self._page(request.path))
         self.port = self._server.port
         self._attached: tuple[Services, Runner] | None = None
         self._more: Callable[[], Iterable[Metric]] | None = None

@@ -11,7 +11,7 @@ import pytest
 from click.testing import CliRunner
 
 from hiveacid.cli import main
-from hiveacid.cli.services import log_to
+from hiveacid.cli.processes import log_to
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from io import StringIO
 import pytest
 from scene import Scene, T
 
-from hiveacid.cli.services import log_to
+from hiveacid.cli.processes import log_to
 from hiveacid.core.compaction.queue_records import CompactionRequest, Service
 from hiveacid.errors import ConfigError, StorageError, StoreUnavailableError
 from hiveacid.ports.clock import SystemClock

@@ -37,7 +37,10 @@ class Need(StrEnum):
     @property
     def rank(self) -> int:
         """Return the place in the order of urgency."""
-        return list(Need).index(self)
+        return _RANKS[self]
+
+
+_RANKS = {need: place for place, need in enumerate(Need)}
 
 
 @dataclass(frozen=True)
@@ -95,6 +98,11 @@ class TableFigures:
         if self.rows is None or self.deletes is None:
             return None
         return min(1.0, self.deletes / self.rows) if self.rows else 0.0
+
+    @property
+    def live_rows(self) -> int | None:
+        """Rows that readers see, if each delete event hides one; None if unknown."""
+        return None if self.rows is None or self.deletes is None else max(0, self.rows - self.deletes)
 
 
 def file_figures(state: AcidState, sizes: LocationSizes) -> LocationFigures:
@@ -156,7 +164,8 @@ def advise(
         )
     running = [one for one in locations if one.state in UNDER_WAY]
     if running:
-        return Advice(Need.RUNNING, f"A compaction{_of(running, locations)} is {running[0].state}.")
+        does = "runs" if any(one.state == CompactionState.WORKING for one in running) else "is queued"
+        return Advice(Need.RUNNING, f"A compaction{_of(running, locations)} {does}.")
     declined = [one for one in locations if one.state == CompactionState.DID_NOT_INITIATE]
     if declined:
         reason = declined[0].error or declined[0].decision.reason

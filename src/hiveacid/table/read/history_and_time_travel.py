@@ -160,9 +160,14 @@ def _too_early(
 
 
 def history_rows(
-    access: TableAccess, table: TableDefinition, partitions: Sequence[Partition] | None
+    access: TableAccess,
+    table: TableDefinition,
+    partitions: Sequence[Partition] | None,
+    after: int | None = None,
 ) -> list[HistoryRow]:
     """Return the commits of a table and its compactions, newest first (`HISTORY`).
+
+    ``after``: leave out commits up to this time (ms), but for the earliest one, if the store keeps commits.
 
     A compaction has no write id; its row gives the partition, and the number and size of the files that it wrote. A
     Hive Metastore keeps no commits. Rows of write ids then come from the existing directories, with files and bytes, and
@@ -177,7 +182,8 @@ def history_rows(
         and (moment := job.commit_time or job.ended) is not None
     ]
     try:
-        rows = [(commit.committed, _commit_row(commit)) for commit in access.store.commits(table.name)]
+        commits = access.store.commits(table.name, after)
+        rows = [(commit.committed, _commit_row(commit)) for commit in commits]
     except UnsupportedFeatureError:
         written = [
             (write_id, 0, row) for write_id, row in _rows_on_disk(inventory_of(access, table, partitions))

@@ -1,0 +1,318 @@
+"""Figures of all tables, measured in the background, so that a page waits for no file system."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections import defaultdict, deque
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+from hiveacid.config import Settings
+from hiveacid.core.compaction.advice import (
+    Advice,
+    LocationFigures,
+    LocationNeed,
+    Need,
+    TableFigures,
+    advise,
+    file_figures,
+    sum_figures,
+)
+from hiveacid.core.compaction.initiation_and_retry_policy import LocationSizes, measure_location
+from hiveacid.core.compaction.queue_records import SERVICE_TIMEOUT, ChangedPartition, Compaction, Service
+from hiveacid.core.model import TableKind, TableName
+from hiveacid.core.snapshot.selection import AcidState
+from hiveacid.errors import HiveAcidError, WriteConflictError
+from hiveacid.orc.footer_summary import read_summary
+from hiveacid.ports.file_system import FileSystem
+from hiveacid.ports.store import own_store
+from hiveacid.table.compaction.need import CompactedTable, decide, load_table, state_of_files
+from hiveacid.table.context import table_names
+from hiveacid.table.read.inventory import TableAccess
+
+logger = logging.getLogger(__name__)
+
+INTERVAL = 15.0
+"""Seconds between two turns."""
+_OVERLAP = 60_000  # ms: a commit gets its time a little before other processes see it
+_FOREIGN_AGE = (
+    3_600_000  # ms after which a table is measured again, in a store that does not tell what changed
+)
+_MOST_PARTITIONS = 2000  # of a table, that are listed
+_MOST_FOOTERS = 2000  # of a location, that are read
+_MOST_REMEMBERED = 500_000  # numbers of rows of files
+_SAMPLES = 24 * 60 * 4
+
+
+_NOT_MEASURED = Advice(Need.UNKNOWN, "Not measured yet.")
+
+
+@dataclass(frozen=True)
+class TableStatus:
+    """A table as it was last measured (ms; None: not yet). ``note``: what the figures lack."""
+
+    name: TableName
+    kind: str = ""
+    advice: Advice = _NOT_MEASURED
+    figures: TableFigures | None = None
+    partitions: int = 0
+    locations: tuple[LocationNeed, ...] = ()
+    disabled: str | None = None
+    measured: int | None = None
+    note: str = ""
+
+
+@dataclass(frozen=True)
+class ConflictSample:
+    """Transactions that had begun by a moment (ms), and conflicts that were seen by then, since the process started."""
+
+    time: int
+    begun: int
+    conflicts: int
+
+
+@dataclass(frozen=True)
+class Overview:
+    """All that the keeper knows. ``tables`` is filled while it measures. ``error``: why its last turn failed."""
+
+    now: int = 0
+    tables: dict[TableName, TableStatus] = field(default_factory=dict)
+    jobs: tuple[Compaction, ...] = ()
+    services: tuple[Service, ...] | None = None
+    samples: tuple[ConflictSample, ...] = ()
+    tells_conflicts: bool = True
+    error: str | None = None
+
+    @property
+    def initiator_runs(self) -> bool:
+        """Tell whether due compactions are queued by themselves; a metastore's own initiator is taken to run."""
+        return self.services is None or any(one.kind == "initiator" for one in self.services)
+
+
+class FigureKeeper:
+    """Measures tables that were written or compacted; `overview` is what it knows now."""
+
+    def __init__(self, access: TableAccess, settings: Settings) -> None:
+        """Know nothing yet."""
+        self._access = access
+        self._settings = settings
+        self._overview = Overview()
+        self._rows: dict[tuple[str, int], int | None] = {}
+        self._fingerprints: dict[TableName, object] = {}
+        self._conflicts: set[int] = set()
+        self._conflict_count = 0
+        self._samples: deque[ConflictSample] = deque(maxlen=_SAMPLES)
+        self._lock = threading.Lock()
+        self._stop = threading.Event()
+        self._listed = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="hiveacid-figures", daemon=True)
+
+    @property
+    def overview(self) -> Overview:
+        """Return what is known now."""
+        return self._overview
+
+    def start(self) -> None:
+        """Begin to measure."""
+        self._thread.start()
+
+    def wait_for_names(self, seconds: float) -> None:
+        """Wait until the tables are listed for the first time, or cannot be."""
+        self._listed.wait(seconds)
+
+    def close(self) -> None:
+        """End."""
+        self._stop.set()
+        if self._thread.is_alive():
+            self._thread.join()
+
+    def _run(self) -> None:
+        while not self._stop.is_set():
+            try:
+                self.turn()
+            except Exception as error:  # the pages go on with what is known, and show the error
+                logger.warning(
+                    "tables cannot be measured now: %s", error, exc_info=not isinstance(error, HiveAcidError)
+                )
+                self._publish(error=str(error)[:500])
+                self._listed.set()
+            self._stop.wait(INTERVAL)
+
+    def turn(self) -> None:
+        """Ask the store once, and measure the tables that need it."""
+        access, store = self._access, self._access.store
+        now, jobs = store.now(), store.show_compactions()
+        own = own_store(store) if store.maintained_by_hiveacid() else None
+        services = None if own is None else own.show_services(SERVICE_TIMEOUT)
+        changed: dict[TableName, list[ChangedPartition]] = defaultdict(list)
+        for partition in () if own is None else own.changed_partitions(0):
+            changed[partition.table].append(partition)
+        by_table: dict[TableName, list[Compaction]] = defaultdict(list)
+        for job in jobs:
+            by_table[job.request.table].append(job)
+        self._sample(now)
+        names = table_names(access.catalog)
+        known = self._overview.tables
+        tables = {name: known.get(name) or TableStatus(name) for name in names}
+        self._publish(now=now, tables=tables, jobs=jobs, services=services, error=None)
+        self._listed.set()
+        for name in sorted(names, key=lambda name: name not in changed):
+            if self._stop.is_set():
+                return
+            fingerprint = (
+                tuple((job.id, job.state) for job in by_table[name]),
+                tuple((one.partition, one.changed, one.aborted) for one in changed[name]),
+            )
+            newest = max((one.changed or 0 for one in changed[name]), default=0)
+            before = tables[name].measured
+            age = now - (before or 0)
+            is_old = age > _FOREIGN_AGE if own is None else newest > (before or 0) - _OVERLAP
+            if before is None or is_old or fingerprint != self._fingerprints.get(name):
+                self._put(self._measure(name, by_table[name], changed[name], now))
+                self._fingerprints[name] = fingerprint
+
+    def ask_for(self, name: TableName) -> None:
+        """Let the next turn measure a table that a page shows."""
+        self._fingerprints.pop(name, None)
+
+    def refresh(self, name: TableName) -> None:
+        """Measure one table now, after an action on it."""
+        store = self._access.store
+        jobs = store.show_compactions()
+        self._publish(jobs=jobs)
+        of_table = [job for job in jobs if job.request.table == name]
+        self._put(self._measure(name, of_table, (), store.now()))
+
+    def _publish(self, **changes: object) -> None:
+        with self._lock:
+            before = self._overview
+            after = replace(before, **changes)  # type: ignore[arg-type]
+            if after.initiator_runs != before.initiator_runs:
+                after = replace(
+                    after,
+                    tables={
+                        name: _advised(one, runs=after.initiator_runs) for name, one in after.tables.items()
+                    },
+                )
+            self._overview = after
+
+    def _put(self, status: TableStatus) -> None:
+        with self._lock:
+            advised = _advised(status, runs=self._overview.initiator_runs)
+            tables = self._overview.tables
+            if status.name in tables:
+                tables[status.name] = advised
+
+    def _sample(self, now: int) -> None:
+        """Count the conflicts among the aborted transactions, which a store shows for a time-out at least."""
+        store = self._access.store
+        aborted = [row for row in store.show_transactions() if row.state == "ABORTED"]
+        found = {int(row.txn_id) for row in aborted if row.code == WriteConflictError.code}
+        if self._samples:
+            self._conflict_count += len(found - self._conflicts)
+        self._conflicts = found
+        begun = int(store.valid_txns().high_watermark)
+        self._samples.append(ConflictSample(now, begun, self._conflict_count))
+        self._publish(samples=tuple(self._samples), tells_conflicts=store.maintained_by_hiveacid())
+
+    def _measure(
+        self, name: TableName, jobs: Sequence[Compaction], changed: Sequence[ChangedPartition], now: int
+    ) -> TableStatus:
+        try:
+            table = load_table(self._access.catalog, self._settings, name)
+            if table is None:
+                return TableStatus(name)
+            return self._measure_table(table, jobs, changed, now)
+        except HiveAcidError as error:
+            text = f"Its files cannot be looked at: {error}"[:300]
+            return TableStatus(name, advice=Advice(Need.FAILING, text), measured=now)
+
+    def _measure_table(
+        self, table: CompactedTable, jobs: Sequence[Compaction], changed: Sequence[ChangedPartition], now: int
+    ) -> TableStatus:
+        definition = table.definition
+        status = TableStatus(
+            definition.name,
+            definition.kind.value,
+            partitions=len(table.partitions) if definition.partition_columns else 0,
+            disabled=table.disabled,
+            measured=now,
+        )
+        if definition.kind is TableKind.PLAIN:
+            return status
+        latest: dict[str | None, list[Compaction]] = defaultdict(list)
+        for job in jobs:
+            latest[job.request.partition].append(job)
+        aborted = {one.partition: one for one in changed}
+        locations = [
+            self._need(table, partition, aborted.get(partition), latest[partition], now)
+            for partition in list(table.partitions)[:_MOST_PARTITIONS]
+        ]
+        note = ""
+        if len(table.partitions) > _MOST_PARTITIONS:
+            note = f"Measured of {_MOST_PARTITIONS:,} of {len(table.partitions):,} partitions."
+        figures = sum_figures(one.figures for one in locations)
+        return replace(status, figures=figures, locations=tuple(locations), note=note)
+
+    def _need(
+        self,
+        table: CompactedTable,
+        partition: str | None,
+        changed: ChangedPartition | None,
+        jobs: Sequence[Compaction],
+        now: int,
+    ) -> LocationNeed:
+        definition = table.definition
+        state = state_of_files(self._access, definition, table.partitions[partition])
+        sizes = LocationSizes(0, 0, 0) if state is None else measure_location(state)
+        figures = LocationFigures(sizes)
+        if state is not None:
+            figures = file_figures(state, sizes)
+            part = table.partitions[partition]
+            rows, deletes = self._count_rows(definition.location if part is None else part.location, state)
+            figures = replace(figures, rows=rows, deletes=deletes)
+        candidate = replace(
+            table.candidate(changed or ChangedPartition(definition.name, partition), jobs), disabled=None
+        )
+        decision = decide(candidate, table.thresholds, now, lambda: sizes)
+        last = jobs[-1] if jobs else None
+        return LocationNeed(
+            partition,
+            figures,
+            decision,
+            None if last is None else last.state,
+            None if last is None else last.error,
+        )
+
+    def _count_rows(self, root: str, state: AcidState) -> tuple[int | None, int | None]:
+        """Return the rows and the delete events in the files, None if footers do not tell or are too many."""
+        if len(self._rows) > _MOST_REMEMBERED:
+            self._rows.clear()
+        with_rows = [file for item in state.row_directories for file in item.files]
+        with_events = [file for item in state.delete_deltas for file in item.files]
+        if len(with_rows) + len(with_events) + len(state.originals) > _MOST_FOOTERS:
+            return None, None
+        counts: list[int | None] = []
+        for files in ((*with_rows, *state.originals), with_events):
+            found = [self._rows_of(self._access.fs, f"{root}/{file.path}", file.size) for file in files]
+            counts.append(None if None in found else sum(rows or 0 for rows in found))
+        return counts[0], counts[1]
+
+    def _rows_of(self, fs: FileSystem, path: str, size: int) -> int | None:
+        key = path, size
+        if key not in self._rows:
+            try:
+                self._rows[key] = read_summary(fs, path, size).rows
+            except HiveAcidError:  # no ORC file, or a damaged one: hiveacid check tells
+                self._rows[key] = None
+        return self._rows[key]
+
+
+def _advised(status: TableStatus, *, runs: bool) -> TableStatus:
+    """Return a status with the advice on it."""
+    if not status.kind:
+        return status
+    kind = TableKind(status.kind)
+    advice = advise(kind, status.locations, status.disabled, initiator_runs=runs)
+    return replace(status, advice=advice)
