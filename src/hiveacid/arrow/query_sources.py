@@ -10,11 +10,14 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator, Sequence
 from datetime import date, timedelta
-from typing import TYPE_CHECKING, Any
+from functools import partial, partialmethod
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset as ds
+
+from hiveacid.errors import UnsupportedFeatureError
 
 if TYPE_CHECKING:
     import polars as pl
@@ -23,8 +26,25 @@ Read = Callable[[Sequence[str], "pc.Expression | None"], Iterator[pa.RecordBatch
 """Reads the current snapshot: yields batches of the named columns for the rows that a filter selects."""
 
 
+def _refused(_: object, method: str, *__: object, **___: object) -> NoReturn:
+    raise UnsupportedFeatureError(
+        f"a data set of a table has no {method}: call to_table(columns=…, filter=…), or the scanner, first"
+    )
+
+
 class TableDataset(ds.Dataset):  # type: ignore[misc] # Arrow has no types
-    """Data set whose scans read the current snapshot of a table. It has `schema` and `scanner` only."""
+    """Data set whose scans read the current snapshot of a table: `schema`, `scanner`, and Arrow's calls that scan.
+
+    Arrow's other methods would follow a pointer that only its own data sets have, and end the process: they are refused.
+    """
+
+    get_fragments = partialmethod(_refused, "get_fragments")
+    replace_schema = partialmethod(_refused, "replace_schema")
+    join = partialmethod(_refused, "join")
+    join_asof = partialmethod(_refused, "join_asof")
+    sort_by = partialmethod(_refused, "sort_by")
+    filter = partialmethod(_refused, "filter")
+    partition_expression = property(partial(_refused, method="partition_expression"))
 
     def __init__(self, name: str, schema: pa.Schema, read: Read) -> None:
         """``name``: what `repr` shows. ``schema``: that of the table's definition."""
@@ -63,9 +83,35 @@ class TableScanner(ds.Scanner):  # type: ignore[misc] # Arrow has no types
         """Return the schema of the batches."""
         return self._schema
 
+    dataset_schema = projected_schema
+
     def to_reader(self) -> pa.RecordBatchReader:
         """Return the rows as a reader of batches."""
         return pa.RecordBatchReader.from_batches(self._schema, self._batches())
+
+    def to_table(self) -> pa.Table:
+        """Return the rows as a table."""
+        return self.to_reader().read_all()
+
+    def to_batches(self) -> Iterator[pa.RecordBatch]:
+        """Yield the rows in batches."""
+        return self._batches()
+
+    def head(self, num_rows: int) -> pa.Table:
+        """Return the first rows."""
+        found: list[pa.RecordBatch] = []
+        for batch in self._batches():
+            found.append(batch.slice(0, num_rows - sum(one.num_rows for one in found)))
+            if sum(one.num_rows for one in found) >= num_rows:
+                break
+        return pa.Table.from_batches(found, self._schema)
+
+    def count_rows(self) -> int:
+        """Return the number of rows."""
+        return sum(batch.num_rows for batch in self._batches())
+
+    take = partialmethod(_refused, "take")
+    scan_batches = partialmethod(_refused, "scan_batches")
 
 
 _OPERATORS = {"Eq": "__eq__", "Lt": "__lt__", "LtEq": "__le__", "Gt": "__gt__", "GtEq": "__ge__"}

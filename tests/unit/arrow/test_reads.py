@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.dataset as ds
 import pytest
 from pyarrow import parquet
 from pyorc import CompressionKind
 
+from hiveacid.arrow.query_sources import TableDataset
 from hiveacid.arrow.table import ArrowTable
 from hiveacid.arrow.warehouse import ArrowWarehouse, open_warehouse
 from hiveacid.catalog.opening import open_store
@@ -178,3 +181,31 @@ def test_what_needs_spark_says_so(wh: ArrowWarehouse, name: str) -> None:
         getattr(table, name)
     with pytest.raises(AttributeError, match=r"has no nonsense$"):
         table.nonsense  # noqa: B018
+
+
+def test_a_data_set_has_the_calls_of_arrow_that_scan_and_refuses_the_others(t: ArrowTable) -> None:
+    """Those of pyarrow itself follow a pointer that this data set does not have: each of them ended the process."""
+    data, above = t.to_dataset(), pc.field("id") > 3
+    assert sorted(data.to_table(["id"], filter=above).column("id").to_pylist()) == [4, 5]
+    assert (data.head(2).num_rows, data.head(0).num_rows, data.head(9, columns=["l"]).num_rows) == (2, 0, 5)
+    assert (data.count_rows(), data.count_rows(filter=above)) == (5, 2)
+    assert sum(batch.num_rows for batch in data.to_batches()) == 5
+    scanner = data.scanner(["id"])
+    assert (scanner.dataset_schema, scanner.to_table().num_rows) == (scanner.projected_schema, 5)
+    refused: list[Callable[[], object]] = [
+        lambda: data.filter(above),
+        lambda: data.join(data, "id"),
+        lambda: data.join_asof(data, "id", "l", 1),
+        lambda: data.sort_by("id"),
+        lambda: data.take([0]),
+        lambda: list(data.get_fragments()),
+        lambda: data.replace_schema(data.schema),
+        lambda: data.partition_expression,
+        lambda: list(scanner.scan_batches()),
+    ]
+    for call in refused:
+        with pytest.raises(UnsupportedFeatureError, match="a data set of a table has no"):
+            call()
+    own = {name for name in dir(ds.Dataset) if not name.startswith("_")}
+    covered = {*vars(TableDataset), "to_table", "to_batches", "head", "count_rows", "take"}
+    assert own <= covered  # pyarrow has no other method that could end the process
