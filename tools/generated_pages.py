@@ -7,7 +7,6 @@ python tools/generated_pages.py --check  only compares, exit code 1 where one is
 from __future__ import annotations
 
 import inspect
-import re
 import sys
 from collections.abc import Iterator
 from importlib import import_module
@@ -48,18 +47,26 @@ with `hiveacid.` is an error.
 
 PYTHON_HEAD = """# Python
 
-The public functions and classes, with the methods that they define. [Start](start.md), [Read](read.md), [Write](write.md),
-[Merge](merge.md) and [Without Spark](arrow.md) show them in use. All errors are on [a page of their own](errors.md).
+The public functions and classes, with the methods that they define, and an example of each. [Start](start.md), [Read](read.md),
+[Write](write.md), [Merge](merge.md) and [Without Spark](arrow.md) explain them. All errors are on [a page of their own](errors.md).
+The site (`make docs`) takes signatures and texts from the docstrings; a test runs the examples, from the first to the last.
+
+```python
+import hiveacid
+from pyspark.sql import SparkSession
+```
 """
 PYTHON_NAMES = (
-    "configure", "connect", "open", "AcidSession", "AcidTable", "Scan", "table.write.merge.Merge",
-    "table.read.change_feed.Changes", "table.write.publish.WriteReport", "ArrowWarehouse", "ArrowTable", "ScanPlan",
-    "streaming.Connection", "services.Services",
+    "configure", "connect", "open", "AcidSession", "AcidTable", "Scan", "table.acid_table.Inspect", "table.write.merge.Merge",
+    "table.read.change_feed.Changes", "table.write.publish.WriteReport", "table.compaction.run_compaction.CompactionReport",
+    "ArrowWarehouse", "ArrowTable", "ScanPlan", "streaming.Connection", "services.Services",
 )  # fmt: skip
+PYTHON_EXAMPLES = Path(__file__).with_name("python_examples.md")
 
 INTERNAL = frozenset((
     "binder", "close_without_ending_reads", "described", "end_by_statement", "end_own", "execution",
-    "adopt_table", "follow_auto_compact", "new_call", "run", "sequence", "shown", "statement", "with_arguments",
+    "add_stream_progress", "adopt_table", "follow_auto_compact", "new_call", "run", "sequence", "shown", "statement", "store", "summary",
+    "transactions", "with_arguments",
 ))  # fmt: skip
 
 PROPERTIES_HEAD = """# Table properties
@@ -184,35 +191,41 @@ def error_rows(cls: type[HiveAcidError], depth: int = 0) -> list[str]:
     return [row, *(line for child in below for line in error_rows(child, depth + 1))]
 
 
-def python_entry(heading: str, value: object, name: str | None) -> str:
-    """Return heading, signature (if there is a ``name`` to call) and docstring of a function, class or property."""
-    text = (inspect.getdoc(value) or "").replace("``", "`").strip()
-    if name is not None:
-        signature = re.sub(r"(: |-> )'([^']*)'", r"\1\2", str(inspect.signature(value)))  # type: ignore[arg-type]
-        signature = signature.replace("(self, ", "(").replace("(self)", "()")
-        text = f"```text\n{name}{signature}\n```\n\n{text}"
-    return f"\n{heading}\n\n{text}\n"
+def python_examples() -> dict[str, str]:
+    """Return the example of each entry of the Python page, by its heading."""
+    _, *sections = PYTHON_EXAMPLES.read_text(encoding="utf-8").split("\n## ")
+    return {heading: code.strip() for heading, _, code in (section.partition("\n") for section in sections)}
+
+
+def python_entry(heading: str, path: str, level: int, examples: dict[str, str], options: str = "") -> str:
+    """Return what mkdocstrings makes an entry of, and its example. Raises KeyError for an entry without one."""
+    directive = f"::: {path}\n    options:\n      heading: {heading}\n      toc_label: {heading}\n      heading_level: {level}\n{options}"
+    return f"\n{directive}\n```python\n{examples.pop(heading)}\n```\n"
 
 
 def python_page() -> str:
-    """Return the page of the public functions and classes."""
-    text = PYTHON_HEAD
+    """Return the page of the public functions and classes. Raises ValueError for an example without an entry."""
+    text, examples = PYTHON_HEAD, python_examples()
     for path in PYTHON_NAMES:
         module, _, name = f"hiveacid.{path}".rpartition(".")
         value = getattr(import_module(module), name)
-        # classes below other modules are results of methods, and have no name of their own to import
-        public = name if path.count(".") > 1 else f"hiveacid.{path}"
-        is_called = inspect.isfunction(value) or path.count(".") == 1
-        text += python_entry(f"## {public}", value, name if is_called else None)
+        home = f"{value.__module__}.{value.__qualname__}"
+        if inspect.isfunction(value):
+            text += python_entry(f"hiveacid.{name}", f"hiveacid.{name}", 2, examples)
+            continue
+        # only these two are called by users; the others are results of methods, as are those without a public home
+        is_called = path.count(".") == 1
+        signature = "" if is_called else "      show_signature: false\n"
+        text += python_entry(name, home, 2, examples, f"      members: false\n{signature}")
         bases = [base for base in getattr(value, "__mro__", ()) if base.__module__.startswith("hiveacid.")]
         for member_name, member in {n: m for base in reversed(bases) for n, m in vars(base).items()}.items():
-            is_method = inspect.isfunction(member)
-            if (
-                not member_name.startswith("_")
-                and member_name not in INTERNAL
-                and (is_method or isinstance(member, property))
-            ):
-                text += python_entry(f"### {name}.{member_name}", member, member_name if is_method else None)
+            function = member.fget if isinstance(member, property) else member
+            if member_name.startswith("_") or member_name in INTERNAL or not inspect.isfunction(function):
+                continue
+            own = inspect.unwrap(function)
+            text += python_entry(f"{name}.{member_name}", f"{own.__module__}.{own.__qualname__}", 3, examples)
+    if examples:
+        raise ValueError(f"examples without an entry: {', '.join(examples)}")
     return text
 
 
