@@ -13,6 +13,7 @@ from server_rules import Place
 
 from hiveacid.core.compaction.queue_records import CompactionRequest, Service
 from hiveacid.core.model import Column, Partition, TableName, TxnId, ViewDefinition, WriteId
+from hiveacid.core.snapshot.file_records import NewDirectory, RecordedDirectory, TableRecords
 from hiveacid.core.transactions.commit_records import OperationSummary, StreamBatch, StreamKey, TableOperation
 from hiveacid.core.transactions.locks_and_conflicts import LockState, LockType
 from hiveacid.errors import StorePermissionError
@@ -53,8 +54,8 @@ class Cast:
 def prepare(owner: SqlStore) -> None:
     """Make two tables, one with a commit."""
     owner.create_database(database())
-    owner.create_table(table())
-    owner.create_table(table(STOCK))
+    owner.create_table(table(), unoccupied=True)
+    owner.create_table(table(STOCK), unoccupied=True)
     owner.create_view(ViewDefinition(TableName("shop", "few"), (Column("a", "int"),), "SELECT 1 AS a"))
     write(owner, Operation.INSERT)
 
@@ -64,8 +65,10 @@ def write(store: SqlStore, operation: Operation) -> TxnId:
     start = Start((lock_on(LockType.SHARED_WRITE, "orders"),), (ORDERS,), (ORDERS,))
     begun = store.begin_txn(CLIENT, start)
     store.heartbeat([begun.txn_id])
+    made = NewDirectory(VALUES, RecordedDirectory("delta_0000001_0000001_0000"))
     store.commit_txn(
         begun.txn_id,
+        CatalogChanges(records=(TableRecords(ORDERS, (made,)),)),
         written=[wrote(ORDERS, operation, PARTITION)],
         operations=[TableOperation(ORDERS, OperationSummary("INSERT", inserted=3))],
     )
@@ -160,7 +163,7 @@ def define(cast: Cast) -> None:
     store = cast.store
     store.create_database(database("more"))
     name, other = TableName("more", "one"), TableName("more", "two")
-    store.create_table(table(name))
+    store.create_table(table(name), unoccupied=True)
     store.add_partitions(name, [Partition(VALUES, f"file:/wh/more.db/one/{PARTITION}")])
     store.drop_partitions(name, store.list_partitions(name))
     store.seed_write_ids(name, WriteId(5), [WriteId(2)])
@@ -221,6 +224,7 @@ def serve(cast: Cast) -> None:
             (txn_id,) = store.open_txns(CLIENT)
             store.lock(txn_id, [lock_on(LockType.EXCL_WRITE, "orders")], zero_wait=True)
             store.forget_aborted(ORDERS, None, WriteId(3))
+            store.forget_directories(ORDERS, Partition(VALUES, ""), ["delta_0000001_0000001_0000"], txn_id)
             store.commit_txn(txn_id)
             store.end_compaction(job.id, "succeeded")
     for _ in range(2):
@@ -244,18 +248,22 @@ GRANTS: Mapping[str, Mapping[str, tuple[str, ...]]] = MappingProxyType(
             "INSERT": (
                 "commits",
                 "done",
+                "files",
                 "lock_components",
                 "partitions",
                 "placed_partitions",
                 "write_ids",
             ),
+            "DELETE": ("recorded_tables",),
         },
         "definer": {
             "INSERT, UPDATE, DELETE": (
                 "commits",
                 "compactions",
+                "files",
                 "lock_requests",
                 "next_write_ids",
+                "recorded_tables",
                 "streams",
                 "tables",
                 "views",
@@ -276,9 +284,9 @@ GRANTS: Mapping[str, Mapping[str, tuple[str, ...]]] = MappingProxyType(
                 "txns",
             ),
             "INSERT, UPDATE": ("counters",),
-            "INSERT, DELETE": ("commits", "done", "written"),
+            "INSERT, DELETE": ("commits", "done", "files", "written"),
             "INSERT": ("lock_components",),
-            "DELETE": ("write_ids",),
+            "DELETE": ("recorded_tables", "write_ids"),
         },
     }
 )

@@ -163,7 +163,7 @@ def create_table(context: StoreContext, table: TableDefinition, *, if_not_exists
         txn.lock([lock_of_location(definition.location)])
         context.fs.make_directory(definition.location)
         txn.require_open_in_store()  # without the lock, a DROP may be deleting what lies there
-        context.catalog.create_table(definition)
+        context.catalog.create_table(definition, unoccupied=True)  # `prepare_table` has looked
 
 
 def is_taken(context: StoreContext, name: TableName) -> bool:

@@ -6,6 +6,7 @@ import threading
 from collections import OrderedDict
 from collections.abc import Hashable
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Generic, NamedTuple, TypeVar
 
 from hiveacid.core.format.acid_columns import (
@@ -17,16 +18,18 @@ from hiveacid.core.format.acid_columns import (
     Range,
 )
 from hiveacid.core.model import LAST_ID
-from hiveacid.core.schema.types import Struct
-from hiveacid.errors import BadFileError
+from hiveacid.core.schema.types import Struct, parse_type
+from hiveacid.core.snapshot.file_records import FooterFacts
+from hiveacid.errors import BadFileError, FormatError, HiveAcidError
 from hiveacid.orc.column_statistics import HIVE_8732
-from hiveacid.orc.tail import OrcTail, count_and_range, read_tail
+from hiveacid.orc.tail import OrcTail, count_and_range, parse_tail, read_tail
 from hiveacid.orc.wire_format import WireError
 from hiveacid.ports.file_system import FileSystem
 
 _OPERATION, _WRITE_ID, _BUCKET, _ROW_ID = (column.orc_id for column in (AcidColumn.OPERATION, *KEY_COLUMNS))
 _MAX_SUMMARIES = 200_000  # 0.5 KB each
 _MAX_STATISTICS = 64 << 20  # bytes of memory for the statistics of all columns
+_MOST_RECORDED = 1 << 14  # bytes of the statistics of a file
 _BYTES_OVERHEAD = 41  # of an object of type bytes, with the reference to it
 
 FileKey = tuple[str, int, int]
@@ -99,6 +102,54 @@ class FileSummary(NamedTuple):
         if self.write_id is None or self.bucket is None or self.row_id is None:
             return None
         return KeyBox(self.write_id, self.bucket, self.row_id)
+
+
+def facts_of_end(end: bytes, size: int, path: str) -> FooterFacts | None:
+    """Return the facts of a file of ``size`` bytes from its last bytes, with the whole footer; None for whatever is unusual."""
+    try:
+        return facts_of(summarize(parse_tail(end, size, path, lazily=True))) if end else None
+    except FormatError:
+        return None
+
+
+def facts_of(summary: FileSummary) -> FooterFacts | None:
+    """Return a summary as the facts that a commit records; None if `summary_of` would not give it back."""
+    schema = _recorded_text(summary.schema)
+    unusual = summary.is_acid and summary.keys is None
+    if schema is None or unusual or sum(map(len, summary.statistics)) > _MOST_RECORDED:
+        return None
+    keys: tuple[int, ...] = ()
+    if summary.keys is not None:
+        keys = tuple(end for part in summary.keys.parts for end in (part.low, part.high))
+    return FooterFacts(summary.rows, schema, summary.is_acid, summary.has_events, keys, summary.statistics)
+
+
+def summary_of(facts: FooterFacts) -> FileSummary:
+    """Return the summary of a file whose facts were recorded."""
+    summary = FileSummary(
+        facts.rows, _schema(facts.schema), facts.is_acid, facts.has_events, statistics=facts.statistics
+    )
+    if not facts.keys:
+        return summary
+    write_id, bucket, row_id = (Range(*facts.keys[at : at + 2]) for at in (0, 2, 4))
+    return summary._replace(write_id=write_id, bucket=bucket, row_id=row_id)
+
+
+@lru_cache(maxsize=200)
+def _schema(text: str) -> Struct:
+    schema = parse_type(text)
+    if not isinstance(schema, Struct):
+        raise BadFileError(f"a recorded schema is no struct: {text[:80]}")
+    return schema
+
+
+@lru_cache(maxsize=200)
+def _recorded_text(schema: Struct) -> str | None:
+    """Return the text of a schema, None if it cannot be read back, as with names that Hive's types do not have."""
+    try:
+        return str(schema) if _schema(str(schema)) == schema else None
+    except HiveAcidError:
+        return None
 
 
 def read_summary(fs: FileSystem, path: str, size: int) -> FileSummary:

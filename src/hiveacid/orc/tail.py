@@ -285,13 +285,16 @@ def writer_time_zone(fs: FileSystem, tail: OrcTail, stripe: Stripe) -> str:
         raise _bad_file_error(tail.path, error) from error
 
 
-def parse_tail(data: bytes, size: int, path: str, max_section: int = MAX_SECTION) -> OrcTail:
-    """Read the tail of a file of ``size`` bytes from its last bytes, in memory.
+def parse_tail(
+    data: bytes, size: int, path: str, max_section: int = MAX_SECTION, *, lazily: bool = False
+) -> OrcTail:
+    """Read the tail of a file of ``size`` bytes from its last bytes, in memory; ``lazily`` as in `read_tail`.
 
     ``max_section``: maximum size of its decompressed sections in bytes. Raises BadFileError.
     """
     try:
-        return _whole(_parse(path, size, data, _postscript(data), max_section))
+        tail = _parse(path, size, data, _postscript(data), max_section)
+        return tail if lazily else _whole(tail)
     except WireError as error:
         raise _bad_file_error(path, error) from error
 

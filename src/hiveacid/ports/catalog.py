@@ -16,6 +16,7 @@ from hiveacid.core.model import (
     WriteId,
 )
 from hiveacid.core.schema.location_overlap import Place
+from hiveacid.core.snapshot.file_records import TableRecords
 from hiveacid.core.transactions.commit_records import NewFiles
 
 
@@ -42,7 +43,8 @@ class CatalogChanges:
 
     ``altered``: changed definitions. ``skipped``: how many write ids of a table a conversion leaves unused. ``dropped``:
     partitions of DROP PARTITION. ``seeded``: not in a metastore. ``files``: new files to announce to other systems
-    (notification events of a metastore).
+    (notification events of a metastore). ``records``: of the tables of which the transaction tells all directories that it made;
+    not in a metastore.
     """
 
     tables: tuple[TableDefinition, ...] = ()
@@ -52,6 +54,7 @@ class CatalogChanges:
     dropped: tuple[tuple[TableName, Partition], ...] = ()
     seeded: tuple[SeededWriteIds, ...] = ()
     files: tuple[NewFiles, ...] = field(default=(), compare=False)
+    records: tuple[TableRecords, ...] = field(default=(), compare=False)
 
 
 NO_CHANGES = CatalogChanges()
@@ -80,8 +83,11 @@ class Catalog(Protocol):
     def list_databases(self) -> tuple[str, ...]:
         """Return the names of all databases, sorted."""
 
-    def create_table(self, table: TableDefinition) -> None:
-        """Create a table. Raises AlreadyExistsError, NoSuchDatabaseError; CatalogError if its location overlaps another's."""
+    def create_table(self, table: TableDefinition, *, unoccupied: bool = False) -> None:
+        """Create a table. Raises AlreadyExistsError, NoSuchDatabaseError; CatalogError if its location overlaps another's.
+
+        ``unoccupied``: the caller has seen, under its lock, that the location holds no files (`core.snapshot.file_records`).
+        """
 
     def drop_table(self, name: TableName, seen: TableDefinition | None = None) -> None:
         """Drop the definition, its partitions and all its transaction state (write ids start at 1 again).

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Protocol, cast
 
 from hiveacid.config import Settings
@@ -13,7 +13,8 @@ from hiveacid.core.compaction.queue_records import (
     CompactionRequest,
     Service,
 )
-from hiveacid.core.model import TableDefinition, TableName, TxnId, WriteId
+from hiveacid.core.model import Partition, TableDefinition, TableName, TxnId, WriteId
+from hiveacid.core.snapshot.file_records import RecordedDirectory
 from hiveacid.core.transactions.commit_records import StreamKey, StreamProgress
 from hiveacid.errors import UnsupportedFeatureError
 from hiveacid.ports.catalog import Catalog
@@ -108,6 +109,28 @@ class ServicePort(Protocol):
         """List the services announced in the last ``within`` seconds, by name."""
 
 
+class FileRecordsPort(Protocol):
+    """Files that commits have recorded (`core.snapshot.file_records`)."""
+
+    def recorded_files(
+        self, table: TableName, partitions: Sequence[Partition] | None
+    ) -> Mapping[tuple[str, ...], Sequence[RecordedDirectory]] | None:
+        """Return the directories in these partitions, by `Partition.key`; None: in the table, which has the key ().
+
+        The result is None if the records may be incomplete. A reader calls it after it took its snapshot, and then looks
+        whether the name still means the same table, as after a listing.
+        """
+
+    def forget_directories(
+        self, table: TableName, partition: Partition | None, directories: Sequence[str], held: TxnId
+    ) -> None:
+        """Forget directories, by their names, that a cleaner is about to delete; others, and unknown ones, stay as they are.
+
+        ``held``: the transaction with the cleaner's lock. Raises TransactionAbortedError or NoSuchTransactionError if it has
+        ended: the name could be another table's by now, with directories of the same names.
+        """
+
+
 class StoreConnection(Protocol):
     """A store's connections, its clock, and the settings that it applies or prescribes."""
 
@@ -173,7 +196,7 @@ class WarehouseStore(TransactionStore, Catalog, Protocol):
     """The transaction store and the catalog of a warehouse, in one adapter: every adapter is both."""
 
 
-class OwnStore(TransactionStore, MaintenancePort, ServicePort, StreamProgressPort, Protocol):
+class OwnStore(TransactionStore, MaintenancePort, ServicePort, StreamProgressPort, FileRecordsPort, Protocol):
     """A store of hiveacid's own. Unlike a Hive Metastore it leaves all work to hiveacid, and keeps the progress of streams."""
 
 

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
-from hiveacid.core.format.names import ACID_VERSION_FILE, parse_bucket_file
+from hiveacid.core.format.names import ACID_VERSION_FILE, ends_below, parse_bucket_file
 from hiveacid.core.model import Partition, TableDefinition, TableKind
 from hiveacid.core.schema.partitions import require_partitions
 from hiveacid.core.schema.storage_formats import FileKind, file_kind
@@ -27,10 +27,12 @@ from hiveacid.core.snapshot.check_findings import (
 )
 from hiveacid.core.snapshot.classify_entries import FileItem, ItemState
 from hiveacid.core.snapshot.directory_listing import DataFile
-from hiveacid.core.snapshot.selection import AcidDirectory, AcidState
+from hiveacid.core.snapshot.file_records import first_difference, listed_entries
+from hiveacid.core.snapshot.selection import AcidDirectory, AcidState, select
 from hiveacid.errors import FormatError, StorageError, UnsupportedFeatureError
 from hiveacid.orc.acid_footer import check_footer, event_facts_of_footer, has_acid_columns
 from hiveacid.orc.tail import OrcTail, read_tail
+from hiveacid.ports.store import own_store
 from hiveacid.storage.snapshot_locations import map_in_threads
 from hiveacid.table.read.flush_length_files import read_flush_length
 from hiveacid.table.read.inventory import LocationInventory, TableAccess, TableInventory, inventory_of
@@ -82,6 +84,7 @@ def check_files(access: TableAccess, inventory: TableInventory) -> FileChecks:
             location.inventory, write_ids, table.kind, location.root, location.name
         )
         checks.used += _used_files(access, table.kind, location, checks)
+    checks.findings += _check_records(access, inventory)
     checks.findings += _check_outside_partitions(inventory)
     if table.kind is TableKind.FULL_ACID:
         for texts in map_in_threads(partial(_version_files, access), inventory.locations, table.location):
@@ -142,6 +145,34 @@ def _check_outside_partitions(inventory: TableInventory) -> Iterator[Finding]:
         kind = kinds.get(item.state, FindingKind.LEFTOVER if item.directory else None)
         if kind is not None:
             yield Finding(kind, f"{inventory.table.location}/{folder}", item.reason)
+
+
+def _check_records(access: TableAccess, inventory: TableInventory) -> Iterator[Finding]:
+    """Compare what the snapshot reads by the listing and by the records of commits, if these are complete."""
+    table, snapshot = inventory.table, inventory.snapshot
+    if table.kind is TableKind.PLAIN or not access.store.maintained_by_hiveacid():
+        return
+    records = own_store(access.store).recorded_files(table.name, inventory.partitions)
+    # a partition that was dropped meanwhile has files, perhaps, and no records
+    if records is None or access.catalog.get_table(table.name) != table:
+        return
+    partitions = inventory.partitions or [None] * len(inventory.locations)
+    for location, partition in zip(inventory.locations, partitions, strict=True):
+        listed = location.inventory.state if location.inventory else None
+        if listed is None:
+            continue
+        key, lowest = ((), 0) if partition is None else (partition.key, partition.min_write_id)
+        directories = [one for one in records[key] if not ends_below(one.name, lowest)]
+        row_ids = table.kind is TableKind.FULL_ACID
+        recorded = select(
+            listed_entries(directories), snapshot.write_ids, snapshot.txns, row_ids=row_ids, history_kept=True
+        )
+        difference = first_difference(listed, recorded)
+        if difference is not None:
+            path, message = difference
+            yield Finding(
+                FindingKind.WRONG_RECORD, f"{location.root}/{path}".rstrip("/"), message, location.name
+            )
 
 
 def _used_files(

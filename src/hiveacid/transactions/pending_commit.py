@@ -5,10 +5,11 @@ The statements of a transaction add to it. The commit passes it to the store in 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from hiveacid.core.model import Partition, TableDefinition, TableName
+from hiveacid.core.snapshot.file_records import NewDirectory, TableRecords
 from hiveacid.core.transactions.commit_records import (
     NewFiles,
     OperationSummary,
@@ -40,6 +41,8 @@ class PendingCommit:
     _tables: list[TableDefinition] = field(default_factory=list)
     _altered: CatalogChanges = field(default_factory=CatalogChanges)
     _summaries: dict[TableName, OperationSummary] = field(default_factory=dict)
+    _claimed: dict[TableName, set[str]] = field(default_factory=dict)
+    _records: dict[TableName, dict[str, NewDirectory]] = field(default_factory=dict)
 
     def add_written(
         self,
@@ -53,6 +56,26 @@ class PendingCommit:
         self._partitions.extend(partitions)
         self._tables.extend(tables)
         self._files.extend(files)
+
+    def claim(self, table: TableName, directory: str) -> None:
+        """Remember that a directory (an absolute path) is being made, of which `add_records` has to tell the files."""
+        self._claimed.setdefault(table, set()).add(directory)
+
+    def add_records(self, table: TableName, directories: Mapping[str, NewDirectory]) -> None:
+        """Add directories, by absolute path, with the files that were put into them; none is an answer, too."""
+        self._records.setdefault(table, {}).update(directories)
+
+    def records(self, tables: Iterable[TableName]) -> tuple[TableRecords, ...]:
+        """Return the records of the tables, and of those with records, if all files of the claimed directories are told.
+
+        ``tables``: those with a write id of the transaction.
+        """
+        told = {table: self._records.get(table, {}) for table in (*tables, *self._records)}
+        return tuple(
+            TableRecords(table, tuple(made.values()))
+            for table, made in told.items()
+            if self._claimed.get(table, set()) <= made.keys()
+        )
 
     def add_overwritten(self, table: TableName, partitions: Iterable[tuple[str | None, ...]]) -> None:
         """Remember partitions with a base of this write id: readers would ignore later deltas of the same write id."""

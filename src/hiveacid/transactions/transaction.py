@@ -11,7 +11,7 @@ import socket
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from hiveacid import errors
 from hiveacid.config import Settings, setting_definitions
@@ -307,7 +307,7 @@ class Transaction(Displayed):
             pending = self.pending
             self.store.commit_txn(
                 self.txn_id,
-                pending.catalog_changes(),
+                replace(pending.catalog_changes(), records=pending.records(self._write_ids)),
                 tuple(pending.written),
                 pending.batch,
                 pending.operations(),

@@ -19,6 +19,7 @@ from support.contract.catalog import CatalogRules, ViewRules
 from support.contract.changes import CatalogChangesContract
 from support.contract.commits import CommitContract
 from support.contract.compactions import CompactionContract
+from support.contract.file_records import FileRecordsContract
 from support.contract.locks import LockContract
 from support.contract.past import PastContract
 from support.contract.queue import ChangedPlacesContract, QueueContract
@@ -57,6 +58,7 @@ class CatalogContract(
     CatalogRules,
     ViewRules,
     CatalogChangesContract,
+    FileRecordsContract,
     ChangedPlacesContract,
     StreamCatalogContract,
     PastContract,

@@ -67,11 +67,11 @@ class MemoryCatalog(MemoryBase):
         return tuple(sorted(self._state.databases))
 
     @synchronized
-    def create_table(self, table: TableDefinition) -> None:
+    def create_table(self, table: TableDefinition, *, unoccupied: bool = False) -> None:
         """See :class:`hiveacid.ports.catalog.Catalog`."""
         refusals.table(table)
         self._require_new(table)
-        self._put_table(table)
+        self._put_table(table, unoccupied=unoccupied)
 
     @synchronized
     def drop_table(self, name: TableName, seen: TableDefinition | None = None) -> None:
@@ -195,7 +195,7 @@ class MemoryCatalog(MemoryBase):
         refusals.partitions(partitions)
         self._require_table(name, seen)
         for partition in partitions:
-            self._state.partitions[name].pop(partition.key, None)
+            self._drop_partition(name, partition)
 
     @synchronized
     def list_partitions(self, name: TableName) -> tuple[Partition, ...]:
@@ -249,6 +249,10 @@ class MemoryCatalog(MemoryBase):
             if not lies_in(one.location, table.location)
         ]
 
+    def _drop_partition(self, name: TableName, partition: Partition) -> None:
+        self._state.partitions[name].pop(partition.key, None)
+        self._state.files.get(name, {}).pop(partition.key, None)
+
     def _put_partition(self, name: TableName, partition: Partition) -> None:
         if partition.key in self._state.partitions[name]:
             return
@@ -257,12 +261,20 @@ class MemoryCatalog(MemoryBase):
         lowest = max(partition.min_write_id, self._state.lowest_open_write_id(name))
         self._state.partitions[name][partition.key] = replace(partition, min_write_id=lowest)
 
-    def _put_table(self, table: TableDefinition) -> None:
+    def _put_table(self, table: TableDefinition, *, unoccupied: bool) -> None:
         self._replace(table.name, replace(table, incarnation=secrets.token_hex(8)))
+        if unoccupied and table.kind is not TableKind.PLAIN and not table.external:
+            self._state.files[table.name] = {}
         self._state.partitions[table.name] = {}
 
     def _replace(self, name: TableName, table: TableDefinition) -> None:
         old = self._state.tables.get(name)
+        if old is not None and (old.kind, old.location, False) != (
+            table.kind,
+            table.location,
+            table.external,
+        ):
+            self._state.files.pop(name, None)
         self._state.tables[name] = table if old is None else replace(table, incarnation=old.incarnation)
         if table.kind is not TableKind.PLAIN and (old is None or old.kind is TableKind.PLAIN):
             self._state.commits[name] = [
@@ -303,15 +315,16 @@ class MemoryCatalog(MemoryBase):
 
     def _apply_changes(self, changes: CatalogChanges) -> None:
         """Insert new tables and partitions; partitions of tables that were dropped meanwhile are ignored."""
+        told = {one.table for one in changes.records}
         for table in changes.tables:
-            self._put_table(table)
+            self._put_table(table, unoccupied=table.name in told)
         for table in changes.altered:
             refusals.require_same_table(self._require_table(table.name), table)
             self._replace(table.name, table)
         for name, count in changes.skipped:
             self._state.next_write_id[name] = WriteId(self._state.next_write_id.get(name, WriteId(1)) + count)
         for name, partition in changes.dropped:
-            self._state.partitions[name].pop(partition.key, None)
+            self._drop_partition(name, partition)
         for new in changes.partitions:
             if new.table in self._state.partitions:
                 self._put_partition(new.table, new.partition)
@@ -324,6 +337,7 @@ class MemoryCatalog(MemoryBase):
         state.write_ids.pop(name, None)
         state.next_write_id.pop(name, None)
         state.commits.pop(name, None)
+        state.files.pop(name, None)
         state.written = [row for row in state.written if row.change.table != name]
         state.compactions = {
             number: value for number, value in state.compactions.items() if value.request.table != name
@@ -343,6 +357,8 @@ class MemoryCatalog(MemoryBase):
             state.write_ids[new] = state.write_ids.pop(old)
         if old in state.commits:
             state.commits[new] = state.commits.pop(old)
+        if old in state.files:
+            state.files[new] = state.files.pop(old)
         for row in state.written:
             if row.change.table == old:
                 row.change = replace(row.change, table=new)

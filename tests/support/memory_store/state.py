@@ -22,6 +22,7 @@ from hiveacid.core.model import (
     ViewDefinition,
     WriteId,
 )
+from hiveacid.core.snapshot.file_records import RecordedDirectory
 from hiveacid.core.transactions.commit_records import CommitRecord, StreamKey, StreamProgress
 from hiveacid.core.transactions.locks_and_conflicts import (
     CONFLICTING_OPERATIONS,
@@ -131,6 +132,8 @@ class State:
         default_factory=set
     )  # of partitions: locations outside their table's when they were added
     views: dict[TableName, ViewDefinition] = field(default_factory=dict)
+    # by partition and name, of the tables whose records are complete
+    files: dict[TableName, dict[tuple[str, ...], dict[str, RecordedDirectory]]] = field(default_factory=dict)
 
     def open_txns(self) -> list[TransactionRecord]:
         """Return the open transactions by id."""

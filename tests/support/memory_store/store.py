@@ -9,7 +9,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from hiveacid.core.format.write_id_lists import ValidTxnList, ValidWriteIdList
-from hiveacid.core.model import TableDefinition, TableName, TxnId, WriteId
+from hiveacid.core.model import Partition, TableDefinition, TableName, TxnId, WriteId
+from hiveacid.core.snapshot.file_records import RecordedDirectory, TableRecords
 from hiveacid.core.transactions.commit_records import (
     CommitRecord,
     OperationSummary,
@@ -195,6 +196,7 @@ class MemoryStore(MemoryCatalog, MemoryCompactionQueue, MemoryLocks):
         self._finish_committed_job(txn_id)
         self._end_txn(txn, "commit")
         self._record_commit(txn, operations)
+        self._record_files(txn_id, changes.records)
         for row in mine:
             if row.change.operation != "c":
                 self._state.changed[row.change.table, row.change.partition] = self._clock.now()
@@ -458,6 +460,47 @@ class MemoryStore(MemoryCatalog, MemoryCompactionQueue, MemoryLocks):
                         write_id, committed, txn.id, client.user, client.host, client.agent, summary
                     )
                     self._state.commits.setdefault(table, []).append(made)
+
+    # --- files -------------------------------------------------------------------------------------
+
+    def _record_files(self, txn_id: TxnId, records: Sequence[TableRecords]) -> None:
+        told = {one.table: one.directories for one in records}
+        compacted = {
+            row.change.table
+            for row in self._state.written
+            if row.txn_id == txn_id and row.change.operation == "c"
+        }
+        for table in list(self._state.files):
+            if txn_id not in self._state.write_ids.get(table, {}).values() and table not in compacted:
+                continue
+            if table not in told:
+                del self._state.files[table]
+                continue
+            for new in told[table]:
+                place = self._state.files[table].setdefault(Partition(new.values, "").key, {})
+                place[new.directory.name] = new.directory
+
+    @synchronized
+    def recorded_files(
+        self, table: TableName, partitions: Sequence[Partition] | None
+    ) -> dict[tuple[str, ...], list[RecordedDirectory]] | None:
+        """See :class:`hiveacid.ports.store.FileRecordsPort`."""
+        known = self._state.files.get(refusals.table_name(table))
+        if known is None:
+            return None
+        keys = [()] if partitions is None else [one.key for one in partitions]
+        return {key: list(known.get(key, {}).values()) for key in keys}
+
+    @synchronized
+    def forget_directories(
+        self, table: TableName, partition: Partition | None, directories: Sequence[str], held: TxnId
+    ) -> None:
+        """See :class:`hiveacid.ports.store.FileRecordsPort`."""
+        self._state.require_open(held)
+        known = self._state.files.get(refusals.table_name(table), {})
+        place = known.get(() if partition is None else partition.key, {})
+        for name in directories:
+            place.pop(name, None)
 
     def _prune_commits(self) -> None:
         oldest = self._clock.now() - int(self._limits.commits_retention * 1000)

@@ -14,6 +14,7 @@ from support.clock import LaterClock
 from support.corpus.sort_merge_reader import read_table
 from support.random_history.feed import Feed
 from support.random_history.model import NUMBERS, PLACES, TEXTS, Model, Row, literal
+from support.recorded_files import require_recorded
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -126,6 +127,7 @@ class HistoryTable:
     def compare(self) -> None:
         """Compare rows with the model's; ids are unique, and those of untouched rows unchanged."""
         self.look(self.acid)
+        require_recorded(self.acid, self.table)
         if self.readers and self.step % 3 == 0:
             self.read_again(self.random.choice(self.readers))
         if self.step % 6 == 0 and not self.layout.insert_only:

@@ -53,7 +53,9 @@ def _lock_by_settings(settings: Settings, _: object, *, overwrite: bool) -> Lock
     return LockType.SHARED_READ if exclusive else LockType.SHARED_WRITE
 
 
-def _delete_unlocked(context: Any, _table: object, root: str, plan: Any, _held: object) -> list[str]:
+def _delete_unlocked(
+    context: Any, _table: object, root: str, _partition: object, plan: Any, _held: object
+) -> list[str]:
     for deletion in plan.deletions:
         context.fs.delete_tree(f"{root}/{deletion.path}")
     return []

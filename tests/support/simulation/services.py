@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from hiveacid.core.compaction.plan import CompactionKind
 from hiveacid.core.model import Partition, TableDefinition
+from hiveacid.core.snapshot.file_records import RecordedFile
 from hiveacid.errors import CompactionError, NoSuchPartitionError
 from hiveacid.storage.snapshot_locations import Location
 from hiveacid.storage.staging import FinalNames
@@ -92,7 +93,8 @@ class Compactor:
             fs.write_bytes(f"{directory}/0", data)
             check()
             FinalNames(fs).finish(f"{directory}/0", f"{output}/bucket_00000", len(data), b"")
-        return PublishedFiles({}, (output,))
+        made = {output: (RecordedFile("bucket_00000", len(data)),)}
+        return PublishedFiles({}, (output,), recorded=made)
 
     def _need(self, job: CompactionJob, location: Location) -> None:
         holding = self.session.world.ledger.holdings.get(job.txn.txn_id)

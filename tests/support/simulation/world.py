@@ -18,6 +18,7 @@ from hiveacid.core.format.write_id_lists import ValidTxnList, ValidWriteIdList
 from hiveacid.core.model import Column, DatabaseDefinition, Partition, TableDefinition, TableName, TxnId
 from hiveacid.core.schema.location_overlap import overlap
 from hiveacid.core.snapshot.directory_listing import FileEntry
+from hiveacid.core.snapshot.file_records import first_difference, listed_entries
 from hiveacid.core.snapshot.selection import AcidState
 from hiveacid.errors import HiveAcidError
 from hiveacid.ports.catalog import CatalogChanges
@@ -64,7 +65,7 @@ class World:
         for name in (WHOLE, PARTED):
             table = definition(name, f"{WAREHOUSE}/shop.db/{name.name}")
             self.files.make_directory(table.location)
-            self.store.create_table(table)
+            self.store.create_table(table, unoccupied=True)
             self.after_create(name)
         first = Partition(("0",), f"{WAREHOUSE}/shop.db/parted/day=0")
         self.files.make_directory(first.location)
@@ -194,12 +195,30 @@ class World:
             state = self.state(spot, txns, write_ids)
         except HiveAcidError as error:
             raise self.scheduler.broken(f"{who} cannot read {spot.place.root}: {error}") from error
+        self._require_recorded(spot, txns, write_ids, state, who)
         try:
             return Reading(write_ids, lambda path: self.files.files[f"{spot.place.root}/{path}"]).rows(state)
         except ValueError as error:  # of the lines' JSON
             raise self.scheduler.broken(
                 f"{who} finds a damaged file in {spot.place.root}: {error}"
             ) from error
+
+    def _require_recorded(
+        self, spot: Spot, txns: ValidTxnList, write_ids: ValidWriteIdList, listed: AcidState, who: str
+    ) -> None:
+        """Check that the snapshot reads the same by the records of the store, if these are complete."""
+        key = () if spot.partition is None else spot.partition.key
+        partitions = None if spot.partition is None else [spot.partition]
+        records = self.store.recorded_files(spot.table.name, partitions)
+        if records is None:
+            self.done["not recorded"] += 1
+            return
+        self.done["recorded"] += 1
+        entries, root = listed_entries(records[key]), spot.place.root
+        recorded = select_location(self.files, spot.table, root, spot.partition, entries, write_ids, txns)  # type: ignore[arg-type]
+        different = first_difference(listed, recorded.state)
+        if different is not None:
+            raise self.scheduler.broken(f"{who}, {root}/{different[0]}: {different[1]}")
 
     def _compare(self, root: str, who: str, expected: Counter[Row], found: Counter[Row]) -> None:
         if expected != found:

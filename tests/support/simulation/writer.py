@@ -7,13 +7,14 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from hiveacid.core.model import TableDefinition, TableName, WriteId
+from hiveacid.core.snapshot.file_records import RecordedFile
 from hiveacid.errors import WriteConflictError
 from hiveacid.ports.transactions import Operation, Start, Written
 from hiveacid.spark.write.staged_files import StagedKind
 from hiveacid.storage.staging import FinalNames
 from hiveacid.table.partitions import partition_name, partitions_of
 from hiveacid.table.write import insert, output_directories
-from hiveacid.table.write.publish import WriteReport
+from hiveacid.table.write.publish import PublishedFiles, WriteReport
 from hiveacid.table.write.write_conflicts import run_with_retry
 from hiveacid.transactions.transaction import Transaction
 from support.simulation.ledger import Place
@@ -195,12 +196,14 @@ class Writer:
                     fs.write_bytes(f"{staging}/{number}", to_bytes(file.events))
                 check = outputs.begin_publishing(staging)
                 check()
-                final = FinalNames(fs)
+                final, made = FinalNames(fs), {}
                 for number, file in enumerate(files):
                     check()
                     directory = outputs.directory(file.kind, file.values)
                     size = len(to_bytes(file.events))
                     final.finish(f"{staging}/{number}", f"{directory}/bucket_00000", size, b"")
+                    made[directory] = (RecordedFile("bucket_00000", size),)
+            outputs.record_files(PublishedFiles({}, tuple(made), recorded=made))
 
         if self.hasty:
             self._late.append(publish)

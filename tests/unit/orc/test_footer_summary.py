@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from hiveacid.core.schema.types import parse_type
-from hiveacid.orc.footer_summary import FileSummary, LruCache, SummaryCache
+from hiveacid.core.format.acid_columns import Range
+from hiveacid.core.schema.types import Field, Primitive, Struct, parse_type
+from hiveacid.orc.footer_summary import FileSummary, LruCache, SummaryCache, facts_of, summary_of
 
 
 def test_equal_schemas_are_one_object_whatever_comes_between() -> None:
@@ -44,3 +45,18 @@ def test_nothing_to_keep_is_kept_as_well() -> None:
     assert kept.get("a") is None
     kept.put("a", None, 1)
     assert kept.get("a") == (None,)
+
+
+def test_a_summary_comes_back_from_its_facts_or_has_none() -> None:
+    """A schema that Hive's types do not have, and an ACID file without statistics of its keys, are read from the footer."""
+    flat = FileSummary(3, parse_type("struct<a:int,`b c`:array<string>>"), statistics=(b"", b"\1"))  # type: ignore[arg-type]
+    keys = Range(1, 2), Range(3, 3), Range(0, 9)
+    acid = FileSummary(3, flat.schema, True, True, *keys, flat.statistics)
+    for summary in (flat, acid):
+        facts = facts_of(summary)
+        assert facts is not None
+        assert summary_of(facts) == summary
+    assert facts_of(acid._replace(row_id=None)) is None
+    assert facts_of(flat._replace(statistics=(b"x" * 10_000, b"y" * 10_000))) is None, "too much for a record"
+    odd = Struct((Field("A", Primitive("int")),))  # names of Hive's types are lower case
+    assert facts_of(flat._replace(schema=odd)) is None

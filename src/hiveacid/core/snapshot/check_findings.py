@@ -196,6 +196,10 @@ class FindingKind(Enum):
         "open", _N, "a directory of a transaction that has not ended",
         "nothing: its commit makes it visible",
     )
+    WRONG_RECORD = (
+        "wrong-record", _W, "what a snapshot reads here differs from what commits have recorded",
+        "readers list the directories and do not use the records. If no other program changed files of the table, report it",
+    )
     STAGING = (
         "staging", _N, "a staging directory; its statement is running or has crashed",
         _CLEAN,

@@ -157,7 +157,13 @@ class MetastoreCatalog:
             request.processorCapabilities, request.processorIdentifier = list(PROCESSOR), _WHO
         return list(self.client.call("get_table_objects_by_name_req", request).tables)
 
-    def create_table(self, table: TableDefinition, *, empty: bool = False) -> None:
+    def create_table(
+        self,
+        table: TableDefinition,
+        *,
+        unoccupied: bool = False,  # noqa: ARG002 - it keeps no records of files
+        empty: bool = False,
+    ) -> None:
         """Raise AlreadyExistsError or NoSuchDatabaseError. ``empty``: no rows are visible, although files may be there."""
         refusals.table(table)
         plain_table(table.name)

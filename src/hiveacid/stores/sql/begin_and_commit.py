@@ -29,7 +29,13 @@ from hiveacid.errors import TransactionAbortedError, WriteConflictError
 from hiveacid.ports.catalog import NO_CHANGES, CatalogChanges
 from hiveacid.ports.transactions import SNAPSHOT_ONLY, Begun, Client, Start, TxnKind, Written
 from hiveacid.stores import refusals
-from hiveacid.stores.sql import begin_commit_pipelined, catalog, commit_records, compaction_queue
+from hiveacid.stores.sql import (
+    begin_commit_pipelined,
+    catalog,
+    commit_records,
+    compaction_queue,
+    file_records,
+)
 from hiveacid.stores.sql.commit_guards import changes_since, overwrites_since, place_in_sequence
 from hiveacid.stores.sql.database import IS_OWN, NOW, Database, SqlBase, write_exactly_once
 from hiveacid.stores.sql.dialects import Durability
@@ -173,7 +179,7 @@ class CommitTxn(SqlBase):
                 tried, now, own = True, database.now(), database.own_txns.mark(txn_id)
                 answer = database.write_statement(
                     lambda connection: begin_commit_pipelined.commit(
-                        connection, database.dialect, txn_id, own, writes, operations, now
+                        connection, database.dialect, txn_id, own, writes, operations, changes.records, now
                     )
                 )
         if not answer:
@@ -293,6 +299,7 @@ def _commit(
         commit_records.record_batch(connection, batch)
     end_txns(connection, [txn_id], "commit", now)
     commit_records.record_commit(connection, txn_id, operations)
+    file_records.record_files(connection, txn_id, changes.records)
     return None
 
 

@@ -23,6 +23,7 @@ from sqlalchemy import (
     Executable,
     Text,
     bindparam,
+    delete,
     exists,
     func,
     insert,
@@ -38,6 +39,7 @@ from sqlalchemy.engine.interfaces import Dialect as Compiler
 from sqlalchemy.sql.elements import ColumnElement
 
 from hiveacid.core.model import LockId, TxnId, WriteId
+from hiveacid.core.snapshot.file_records import TableRecords
 from hiveacid.core.transactions.commit_records import TableOperation
 from hiveacid.core.transactions.locks_and_conflicts import (
     CONFLICTING_OPERATIONS,
@@ -52,14 +54,17 @@ from hiveacid.stores.sql.commit_records import insert_commits
 from hiveacid.stores.sql.database import IS_OWN
 from hiveacid.stores.sql.dialects import Dialect
 from hiveacid.stores.sql.dialects.dialect import Step, number_keys, take_write_ids_statement
+from hiveacid.stores.sql.file_records import file_rows, marked_tables
 from hiveacid.stores.sql.schema import (
     COMMIT_SEQUENCE,
     CONFLICTING,
     OPEN,
     counters,
+    files,
     is_of_same_table,
     lock_components,
     lock_requests,
+    recorded_tables,
     table_parameters,
     txns,
     write_ids,
@@ -228,6 +233,7 @@ def commit(
     own: str | None,
     written: Sequence[Written],
     operations: Sequence[TableOperation],
+    records: Sequence[TableRecords],
     now: int | None,
 ) -> bool:
     """Commit in one round trip; ``own``: the mark of the transaction, if it is known (`OwnTxns`).
@@ -248,7 +254,11 @@ def commit(
         "told_databases": [operation.table.database for operation in operations],
         "told_tables": [operation.table.name for operation in operations],
         "summaries": [operation.summary.to_text() for operation in operations],
+        "recorded_databases": [one.table.database for one in records],
+        "recorded_tables": [one.table.name for one in records],
     }
+    rows = file_rows(records)
+    parameters |= {f"file_{column.name}": [row[column.name] for row in rows] for column in files.c}
     changes = any(write.operation.value in CONFLICTING_OPERATIONS for write in written)
     compiler = connection.dialect
     steps = [_step(compiler, _HOLD_SEQUENCE)] if changes else []
@@ -279,6 +289,16 @@ _TOLD = (
     .table_valued("database_name", "table_name", "summary", name="told")
     .render_derived()
 )
+_WITH_RECORDS = (
+    func.unnest(*(bindparam(name, type_=ARRAY(Text)) for name in ("recorded_databases", "recorded_tables")))
+    .table_valued("database_name", "table_name", name="with_records")
+    .render_derived()
+)
+_NEW_FILES = (
+    func.unnest(*(bindparam(f"file_{column.name}", type_=ARRAY(Text)) for column in files.c))
+    .table_valued(*(column.name for column in files.c), name="new_files")
+    .render_derived()
+)
 
 
 @cache
@@ -301,9 +321,22 @@ def _commit(*, changes: bool) -> Executable:
     effects = [
         release_locks_of(committed).cte("released"),
         insert_commits(done, summary).cte("noted"),
+        *_record_files(committed),
         *(_record_changes(done) if changes else [_record(done)]),
     ]
     return select(done.c.id).add_cte(*effects)
+
+
+def _record_files(committed: ColumnElement[int]) -> list[CTE]:
+    """Return what `file_records.record_files` does."""
+    marked = marked_tables(committed).cte("marked_tables")
+    told = select(_WITH_RECORDS).where(is_of_same_table(_WITH_RECORDS, recorded_tables)).exists()
+    changed = select(marked).where(is_of_same_table(marked, recorded_tables)).exists()
+    new = select(*_NEW_FILES.c).join(marked, is_of_same_table(marked, _NEW_FILES))
+    return [
+        delete(recorded_tables).where(changed, ~told).cte("unmarked"),
+        insert(files).from_select([column.name for column in files.c], new).cte("filed"),
+    ]
 
 
 def _conflicts() -> ColumnElement[bool]:

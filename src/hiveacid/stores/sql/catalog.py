@@ -38,7 +38,7 @@ from hiveacid.core.transactions.locks_and_conflicts import LockState
 from hiveacid.errors import WriteConflictError
 from hiveacid.ports.catalog import CatalogChanges
 from hiveacid.stores import refusals
-from hiveacid.stores.sql import commit_records
+from hiveacid.stores.sql import commit_records, file_records
 from hiveacid.stores.sql.database import Database, SqlBase, chunks, write_exactly_once
 from hiveacid.stores.sql.schema import (
     StoredLocations,
@@ -48,6 +48,7 @@ from hiveacid.stores.sql.schema import (
     compactions,
     database_of,
     databases,
+    files,
     is_of_table,
     lock_components,
     lock_requests,
@@ -56,6 +57,7 @@ from hiveacid.stores.sql.schema import (
     partition_of,
     partitions,
     placed_partitions,
+    recorded_tables,
     require_free,
     streams,
     table_columns,
@@ -132,12 +134,14 @@ class SqlCatalog(SqlBase):
             sorted(self._database.read(lambda connection: connection.scalars(select(databases.c.name)).all()))
         )
 
-    def create_table(self, table: TableDefinition) -> None:
+    def create_table(self, table: TableDefinition, *, unoccupied: bool = False) -> None:
         """Create a table."""
         refusals.table(table)
-        write_exactly_once(
-            self._database, lambda connection: _create_table(self._database, connection, table)
-        )
+
+        def work(connection: Connection) -> None:
+            _create_table(self._database, connection, table, unoccupied=unoccupied)
+
+        write_exactly_once(self._database, work)
 
     def drop_table(self, name: TableName, seen: TableDefinition | None = None) -> None:
         """Drop a table with its partitions and its transaction state."""
@@ -332,7 +336,9 @@ def _row(locations: StoredLocations, definition: TableDefinition | ViewDefinitio
     return row
 
 
-def _create_table(database: Database, connection: Connection, definition: TableDefinition) -> None:
+def _create_table(
+    database: Database, connection: Connection, definition: TableDefinition, *, unoccupied: bool
+) -> None:
     """Create a table under a lock, so that of two concurrent tables the second one sees the first one's location."""
     name = definition.name
     _require_free_name(database, connection, name)
@@ -342,6 +348,8 @@ def _create_table(database: Database, connection: Connection, definition: TableD
     )
     if definition.kind is not TableKind.PLAIN:
         commit_records.start_history(connection, name, "CREATE TABLE", database.now())
+    if unoccupied and file_records.may_be_recorded(definition):
+        file_records.mark_recorded(connection, name)
 
 
 def _replace(
@@ -352,6 +360,7 @@ def _replace(
     if not is_same_location(old.location, definition.location):
         database.dialect.serialise(connection, _LOCATIONS)
         require_free(connection, database.locations, [place_of_table(old.name, definition.location)])
+    file_records.unmark_if_changed(connection, old, definition)
     new = replace(definition, incarnation=old.incarnation)
     _update_definition(database.locations, connection, tables, old.name, new)
 
@@ -364,7 +373,10 @@ def _drop_table(
     _purge(connection, name)
 
 
-_ABOUT_TABLES = (write_ids, next_write_ids, written, compactions, changed_partitions, streams, commits)
+_ABOUT_TABLES = (
+    *(write_ids, next_write_ids, written, compactions, changed_partitions, streams, commits),
+    *(recorded_tables, files),
+)
 
 
 def _purge(connection: Connection, name: TableName) -> None:
@@ -469,8 +481,10 @@ def _placed(
 
 
 def _drop_partitions(connection: Connection, name: TableName, dropped: Iterable[Partition]) -> None:
-    for digests in chunks(partition_digest(partition) for partition in dropped):
+    places = list(map(partition_digest, dropped))
+    for digests in chunks(places):
         connection.execute(_DROP_PARTITIONS, {**table_parameters(name), "digests": digests})
+    file_records.forget_places(connection, name, places)
 
 
 _THESE = partitions.c.digest.in_(bindparam("digests", expanding=True))
@@ -516,8 +530,9 @@ def apply_changes(
     ``existing``: the result of :func:`existing_partitions`. If another client creates one of the partitions after that call,
     the commit fails and is repeated.
     """
+    told = {one.table for one in changes.records}  # of an adopted table, nothing is told
     for definition in changes.tables:
-        _create_table(database, connection, definition)
+        _create_table(database, connection, definition, unoccupied=definition.name in told)
     for definition in changes.altered:
         old_row = require_table(database, connection, definition.name)
         refusals.require_same_table(old_row, definition)

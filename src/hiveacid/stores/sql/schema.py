@@ -7,6 +7,7 @@
 - ``lock_requests``, ``lock_components``: HIVE_LOCKS
 - ``compactions``: COMPACTION_QUEUE and COMPLETED_COMPACTIONS in one
 - ``changed_partitions``: the remaining use of COMPLETED_TXN_COMPONENTS
+- ``recorded_tables``, ``files``: Hive has nothing like them
 
 Definitions are JSON texts in ASCII, so that every database keeps every character. Locations are relative inside the
 warehouse, and compared with all others in the transaction that records them.
@@ -216,6 +217,14 @@ placed_partitions = _table(
     _required(String, "location"),
 )
 
+# Tables of which ``files`` holds all directories that commits made (`core.snapshot.file_records`).
+recorded_tables = _table("hiveacid_recorded_tables", _key(String, "database_name", "table_name"))
+
+# Directories that commits made. ``place``: the digest of the partition, empty for a table without partitions.
+files = _table(
+    "hiveacid_files", _required(String, "database_name", "table_name", "place", "directory", "content")
+)
+
 # One row in a store that is a file: a random id, and the file's path (`home`).
 home = _table("hiveacid_home", _key(String, "id"), _required(String, "location"))
 
@@ -397,6 +406,11 @@ def view_of(text: str) -> ViewDefinition:
 def partition_of(text: str, locations: StoredLocations) -> Partition:
     """Parse a partition."""
     return Partition(**_located(text, locations))
+
+
+def place_of_values(values: tuple[str | None, ...]) -> str:
+    """Return the key of a partition of these values among the places of ``files``; empty for a table without partitions."""
+    return partition_digest(Partition(values, "")) if values else ""
 
 
 def partition_digest(partition: Partition) -> str:

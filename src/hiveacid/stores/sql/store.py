@@ -31,6 +31,7 @@ from hiveacid.stores.sql.commit_records import CommitRecords, Streams
 from hiveacid.stores.sql.compaction_queue import CompactionQueue
 from hiveacid.stores.sql.database import TRIES, Database
 from hiveacid.stores.sql.dialects import database_now
+from hiveacid.stores.sql.file_records import FileRecords
 from hiveacid.stores.sql.housekeeping import AbortTxns, ChangedPartitions, Housekeeping, ServiceRegister
 from hiveacid.stores.sql.schema import (
     StoredLocations,
@@ -54,6 +55,7 @@ class SqlStore(
     LockQueue,
     CommitTxn,
     CommitRecords,
+    FileRecords,
     Streams,
     AbortTxns,
     Housekeeping,
@@ -379,7 +381,18 @@ _SCHEMA = (
     "CREATE TABLE hiveacid_home (id {key} NOT NULL PRIMARY KEY, location {text} NOT NULL){options}",
 )
 
-MIGRATIONS: tuple[tuple[str, ...], ...] = (_SCHEMA,)
+# Tables of an older store are not marked: its commits have recorded no files.
+_FILES = (
+    """CREATE TABLE hiveacid_recorded_tables (
+        database_name {name} NOT NULL, table_name {name} NOT NULL,
+        PRIMARY KEY (database_name, table_name)){options}""",
+    """CREATE TABLE hiveacid_files (
+        database_name {name} NOT NULL, table_name {name} NOT NULL, place {key} NOT NULL, directory {text} NOT NULL,
+        content {text} NOT NULL){options}""",
+    "CREATE INDEX hiveacid_files_place ON hiveacid_files (database_name, table_name, place)",
+)
+
+MIGRATIONS: tuple[tuple[str, ...], ...] = (_SCHEMA, _FILES)
 """Step n brings a store of version n - 1 to version n."""
 
 

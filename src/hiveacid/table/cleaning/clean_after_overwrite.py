@@ -277,4 +277,4 @@ def _clean(
     deletions = tuple(deletion for deletion in plan.deletions if deletion.path in removable)
     history_from = plan.history_from if deletions else None
     kept = replace(plan, deletions=deletions, history_from=history_from, foreign=())
-    return delete_planned(context, table, root, kept, held)
+    return delete_planned(context, table, root, location.partition, kept, held)

@@ -118,7 +118,7 @@ def _clean_after_job(context: Context, job: Compaction, min_open: TxnId, held: T
         plan = delete_files.plan_location_cleaning(
             context, table, root, job.high_watermark, min_open, possibly_unseen_txns, partition=partition
         )
-        removed_paths = delete_files.delete_planned(context, table, root, plan, held)
+        removed_paths = delete_files.delete_planned(context, table, root, partition, plan, held)
     except MissingDirectoryError:
         removed_paths, plan = [], None
     if plan is None or (not plan.postponed and len(removed_paths) == len(plan.deletions)):
@@ -201,7 +201,7 @@ def _clean_aborted_at(
     plan = delete_files.plan_location_cleaning(
         context, table, root, None, min_open, aborted_only=True, partition=partition
     )
-    removed_paths = delete_files.delete_planned(context, table, root, plan, held)
+    removed_paths = delete_files.delete_planned(context, table, root, partition, plan, held)
     complete = len(removed_paths) == len(
         plan.deletions
     )  # otherwise rows of aborted transactions are still there

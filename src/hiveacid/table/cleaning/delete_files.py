@@ -35,6 +35,7 @@ from hiveacid.errors import (
     TransactionAbortedError,
     first_few,
 )
+from hiveacid.ports.store import own_store
 from hiveacid.storage.paths import is_local, real_path, real_paths
 from hiveacid.storage.snapshot_locations import adopted_txn_id, id_property, list_adopted, read_metadata
 from hiveacid.storage.staging import staging_txn_id
@@ -145,7 +146,12 @@ def _abandoned_unpaired_deltas(context: Context, root: str, entries: Sequence[Fi
 
 
 def delete_planned(
-    context: Context, table: TableDefinition, root: str, plan: CleaningPlan, held: Transaction
+    context: Context,
+    table: TableDefinition,
+    root: str,
+    partition: Partition | None,
+    plan: CleaningPlan,
+    held: Transaction,
 ) -> list[str]:
     """Carry out a plan; return the deleted paths, without those that another writer has changed since (`delete_listed`).
 
@@ -158,6 +164,10 @@ def delete_planned(
         contents.get(entry.path.partition("/")[0], []).append(entry)
     if plan.history_from is not None:
         record_history_start(context, table.name, plan.history_from, held)
+    if plan.deletions and context.store.maintained_by_hiveacid():
+        # before the files: what is still recorded is there
+        directories = [deletion.path for deletion in plan.deletions]
+        own_store(context.store).forget_directories(table.name, partition, directories, held.txn_id)
     for deletion in plan.deletions:
         path = f"{root}/{deletion.path}"
         held.require_open_in_store()

@@ -24,6 +24,7 @@ from hiveacid.core.format.names import METADATA_FILE, PAIR_FILE, LayoutLevel
 from hiveacid.core.model import TableDefinition, TableKind
 from hiveacid.core.schema.storage_formats import FileKind, file_kind
 from hiveacid.core.snapshot.directory_listing import DataFile
+from hiveacid.core.snapshot.file_records import NewDirectory
 from hiveacid.core.snapshot.selection import AcidDirectory, AcidState
 from hiveacid.errors import StorageError
 from hiveacid.orc.tail import read_tail
@@ -185,6 +186,15 @@ def rewrite(job: CompactionJob, writer: CompactionWriter) -> tuple[tuple[str, ..
             _put_in_place(job, scratch, list(outputs))
     finally:
         delete_staging(fs, scratch)
+    if (
+        job.level is LayoutLevel.HIVE4
+    ):  # the side files of hive3 are not recorded: readers list the table from now on
+        values = () if job.location.partition is None else job.location.partition.values
+        made = {
+            f"{root}/{name}": NewDirectory(values, published.record(f"{directory}/{name}"))
+            for name, published in outputs.items()
+        }
+        job.txn.pending.add_records(job.table.name, made)
     rows = sum(published.total(StagedKind.INSERTED) for published in outputs.values())
     events = sum(published.total(StagedKind.DELETE) for published in outputs.values())
     count_rows = writer.counts and publish.reads_footers(job.table)

@@ -23,8 +23,9 @@ from hiveacid.core.schema.location_overlap import lies_in
 from hiveacid.core.schema.storage_formats import FileKind, supported_file_kind
 from hiveacid.core.schema.types import quote_name
 from hiveacid.core.snapshot.directory_listing import DataFile
+from hiveacid.core.snapshot.file_records import RecordedFile
 from hiveacid.core.snapshot.selection import AcidState
-from hiveacid.orc.footer_summary import FileSummary, summarize
+from hiveacid.orc.footer_summary import FileSummary, facts_of, summarize
 from hiveacid.orc.tail import read_tail
 from hiveacid.ports.file_system import FileVersion
 from hiveacid.ports.transactions import Start
@@ -274,11 +275,13 @@ def _load_files(
             _require_outside(files, directory)
             delete_plain_files(context, [directory], check)
         names = set() if transactional else existing_names(context, directory)
-        placed = []
+        placed, recorded = [], []
         for number, file in enumerate(files):
             is_acid = table.kind is TableKind.FULL_ACID
             name = format_original_file(number) if is_acid else take_free_name(file.name, names)
             placed.append((file, f"{directory}/{name}"))
+            summary = summaries[file]
+            recorded.append(RecordedFile(name, file.size, None if summary is None else facts_of(summary)))
         for number, (file, target) in enumerate(placed):
             check()
             if staged_first:
@@ -298,6 +301,7 @@ def _load_files(
         len(files),
         sum(f.size for f in files),
         {(): tuple(target for _, target in placed)},
+        {directory: tuple(recorded)},
     )
     return record_written(outputs, published, rows, "LOAD")
 

@@ -12,6 +12,7 @@ from functools import partial
 from hiveacid.core.format.names import BaseName, DeltaName, LayoutLevel, format_original_file
 from hiveacid.core.model import Partition, TableDefinition, TableKind, TxnId, WriteId
 from hiveacid.core.schema.partitions import KnownPartitions
+from hiveacid.core.snapshot.file_records import NewDirectory
 from hiveacid.core.transactions.commit_records import NewFiles
 from hiveacid.errors import StorageError
 from hiveacid.ports.catalog import NewPartition
@@ -64,7 +65,7 @@ class OutputDirectories:
     overwrite: bool = False
     early: bool = False
     used_locations: dict[PartitionValues, str] = field(default_factory=dict)
-    directories: set[str] = field(default_factory=set)
+    directories: dict[str, PartitionValues] = field(default_factory=dict)
     _staging: str | None = None
     _claims: dict[str, threading.Lock] = field(default_factory=dict)  # several threads publish
 
@@ -139,21 +140,30 @@ class OutputDirectories:
         directory = f"{self.location(values)}/{name}"
         with self._claims.setdefault(directory, threading.Lock()):
             if directory not in self.directories:
-                self._claim(directory)
+                self._claim(directory, values)
         return directory
 
-    def _claim(self, directory: str) -> None:
+    def _claim(self, directory: str, values: PartitionValues) -> None:
         """Make sure that another statement's files are neither beside those of this one, nor deleted by its abort.
 
         Two CREATE TABLE AS SELECT with one location have the same names of directories.
         """
         self.txn.published = True
+        self.txn.pending.claim(self.table.name, directory)
         if not self.context.fs.claim_directory(directory, self._staging):
             raise StorageError(
                 f"cannot write {self.table.name}: another writer has made {directory}; give each new table a LOCATION "
                 "of its own, and write the rows again"
             )
-        self.directories.add(directory)
+        self.directories[directory] = values
+
+    def record_files(self, published: PublishedFiles) -> None:
+        """Let the commit tell the store what was published (`core.snapshot.file_records`)."""
+        made = {
+            path: NewDirectory(self.directories[path], published.record(path))
+            for path in published.directories
+        }
+        self.txn.pending.add_records(self.table.name, made)
 
     def require_not_overtaken(self) -> None:
         """Check all locations that were used (`require_not_overtaken`; `require_no_leftovers` for new partitions)."""
@@ -274,6 +284,7 @@ def record_written(
     if table.kind is TableKind.PLAIN:
         txn.pending.add_written([], partitions, files=files)
         return report
+    outputs.record_files(published)
     outputs.require_not_overtaken()
     operation = Operation.UPDATE if overwrite else Operation.INSERT
     used = outputs.used_locations or dict.fromkeys(values for _, values in published.rows)

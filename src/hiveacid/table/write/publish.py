@@ -9,16 +9,18 @@ from __future__ import annotations
 import threading
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
 from hiveacid.core.format.acid_columns import decode_bucket_property
 from hiveacid.core.format.names import format_bucket_file, format_original_file
 from hiveacid.core.model import TableDefinition, TableKind, WriteId
 from hiveacid.core.schema.storage_formats import is_orc
+from hiveacid.core.snapshot.file_records import RecordedDirectory, RecordedFile
 from hiveacid.core.transactions.commit_records import LONGEST_STATEMENT, OperationSummary
 from hiveacid.errors import BadFileError
 from hiveacid.orc.acid_footer import acid_metadata, nest_row_columns, set_true_types
+from hiveacid.orc.footer_summary import facts_of_end
 from hiveacid.orc.tail import OrcTail, read_tail
 from hiveacid.orc.writing import HEADER, PlacedStripes, StripeBlock, merged_tail, place_stripes
 from hiveacid.ports.file_system import FileSystem
@@ -27,7 +29,7 @@ from hiveacid.storage.staging import FinalNames, mark_directory, stage_version_f
 from hiveacid.table.partitions import PartitionValues
 
 T = TypeVar("T")
-_PublishedFile = tuple[StagedFile, int, str, int]  # a file, its number of rows, its final path and size
+_PublishedFile = tuple[StagedFile, int, str, RecordedFile]  # a file, its number of rows, its final directory
 _BUCKET_COLUMN = 3
 
 
@@ -58,13 +60,22 @@ class WriteReport:
 
 @dataclass(frozen=True)
 class PublishedFiles:
-    """Result of a write: rows by kind and partition, directories, and absolute file paths by partition."""
+    """Result of a write: rows by kind and partition, directories, and absolute file paths by partition.
+
+    ``recorded``: files by directory, for the store. ``marked``: the directories have a version file.
+    """
 
     rows: Mapping[tuple[StagedKind, tuple[str | None, ...]], int] = field(default_factory=dict)
     directories: tuple[str, ...] = ()
     files: int = 0
     bytes: int = 0
     paths: Mapping[tuple[str | None, ...], tuple[str, ...]] = field(default_factory=dict)
+    recorded: Mapping[str, tuple[RecordedFile, ...]] = field(default_factory=dict)
+    marked: bool = False
+
+    def record(self, path: str) -> RecordedDirectory:
+        """Return the record of one of the directories."""
+        return RecordedDirectory(path.rpartition("/")[2], self.recorded.get(path, ()), self.marked)
 
     def total(self, kind: StagedKind) -> int:
         """Return the number of rows of a kind over all partitions."""
@@ -122,19 +133,25 @@ def publish_acid(
         start, data = nest_row_columns(tail, table.columns, metadata)
         check()
         directory = directory_of(file.kind, file.values)
-        target = f"{directory}/{format_bucket_file(bucket)}"
-        size = final.join(*file.with_footer(start, data), target)
+        name = format_bucket_file(bucket)
+        parts, end = file.with_footer(start, data)
+        size = final.join(parts, end, f"{directory}/{name}")
         with lock:
             is_first = directory not in marked
             marked.add(directory)
         if is_first:
             check()
             mark_directory(fs, directory, staging)
-        return file, tail.number_of_rows, target, size
+        return (
+            file,
+            tail.number_of_rows,
+            directory,
+            RecordedFile(name, size, facts_of_end(end, size, file.path)),
+        )
 
     stage_version_file(fs, staging)
     check()
-    return _publish_all(publish_file, files)
+    return replace(_publish_all(publish_file, files), marked=True)
 
 
 def _read_tails(
@@ -187,13 +204,19 @@ def publish_without_acid_columns(
     def publish_file(file: StagedFile) -> _PublishedFile | None:
         check()
         directory = directory_of(file.kind, file.values)
-        target = f"{directory}/{name_of(numbers[file], file)}"
+        name = name_of(numbers[file], file)
         if not reads_footers(table):
-            fs.move_file(file.path, target)
-            return file, 0, target, file.size
+            fs.move_file(file.path, f"{directory}/{name}")
+            return file, 0, directory, RecordedFile(name, file.size)
         tail = tails[file]
-        size = final.join(*file.with_footer(*set_true_types(tail, table.columns)), target)
-        return file, tail.number_of_rows, target, size
+        parts, end = file.with_footer(*set_true_types(tail, table.columns))
+        size = final.join(parts, end, f"{directory}/{name}")
+        return (
+            file,
+            tail.number_of_rows,
+            directory,
+            RecordedFile(name, size, facts_of_end(end, size, file.path)),
+        )
 
     check()
     return _publish_all(publish_file, files)
@@ -203,19 +226,21 @@ def _publish_all(
     publish_file: Callable[[StagedFile], _PublishedFile | None], files: Sequence[StagedFile]
 ) -> PublishedFiles:
     rows: dict[tuple[StagedKind, tuple[str | None, ...]], int] = defaultdict(int)
-    directories: dict[str, None] = {}
+    recorded: dict[str, list[RecordedFile]] = defaultdict(list)
     paths: dict[tuple[str | None, ...], list[str]] = defaultdict(list)
-    size = 0
     for result in map_files(publish_file, files):
         if result is not None:
-            file, count, target, bytes_written = result
+            file, count, directory, published = result
             rows[file.kind, file.values] += count
-            directories[target.rpartition("/")[0]] = None
-            paths[file.values].append(target)
-            size += bytes_written
-    by_partition = {values: tuple(found) for values, found in paths.items()}
+            recorded[directory].append(published)
+            paths[file.values].append(f"{directory}/{published.name}")
     return PublishedFiles(
-        dict(rows), tuple(directories), sum(map(len, by_partition.values())), size, by_partition
+        dict(rows),
+        tuple(recorded),
+        sum(map(len, recorded.values())),
+        sum(file.size for found in recorded.values() for file in found),
+        {values: tuple(found) for values, found in paths.items()},
+        {directory: tuple(found) for directory, found in recorded.items()},
     )
 
 

@@ -214,6 +214,7 @@ def write_changes(
     with output_directories.staging(context, table, txn) as directory:
         files, reported = changes.stage(context, target, directory)
         published = outputs.publish(outputs.place(files), reported, directory)
+    outputs.record_files(published)
     outputs.require_not_overtaken()
     changed_partitions = {values for kind, values in published.rows if kind.is_delete}
     if table.partition_columns and changed_partitions and not context.store.maintained_by_hiveacid():
