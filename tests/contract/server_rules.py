@@ -112,12 +112,19 @@ class ServerContract(TransactionStoreContract, CatalogContract):
         made.close()
 
 
-def _prepare_nothing(driver: Any) -> None:
+def prepare_nothing_in(store: SqlStore) -> None:
     """Keep psycopg from preparing statements: it drops all of them after a ROLLBACK, ours of pipelines too.
 
     The next pipeline then has to be sent twice, and the ids of the first time are lost: a gap that the model does not have.
     """
-    driver.prepare_threshold = None
+
+    def prepare_nothing(driver: Any, _: object = None) -> None:
+        driver.prepare_threshold = None
+
+    engine = store._database._engine
+    event.listen(engine, "connect", prepare_nothing)
+    with engine.connect() as connection:
+        prepare_nothing(connection.connection.driver_connection)
 
 
 def walk(place: Place) -> None:
@@ -127,10 +134,7 @@ def walk(place: Place) -> None:
         def make_store(self, clock: Clock) -> Store:
             place.empty()
             self.opened = SqlStore(place.url, clock=clock, server_time=False)
-            engine = self.opened._database._engine
-            event.listen(engine, "connect", lambda driver, _: _prepare_nothing(driver))
-            with engine.connect() as connection:
-                _prepare_nothing(connection.connection.driver_connection)
+            prepare_nothing_in(self.opened)
             return self.opened
 
         def teardown(self) -> None:

@@ -4,15 +4,22 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator
+from random import Random
 
 import pytest
-from server_rules import Place, ServerContract, ServerRules
-from sqlalchemy import event, text
+from server_rules import Place, ServerContract, ServerRules, prepare_nothing_in
+from sqlalchemy import event, select, text
 
 from hiveacid.core.format.write_id_lists import ValidTxnList
-from hiveacid.core.model import TxnId, WriteId
+from hiveacid.core.model import TableName, TxnId, WriteId
+from hiveacid.core.transactions.commit_records import OperationSummary, TableOperation
+from hiveacid.core.transactions.locks_and_conflicts import LockComponent, LockType
+from hiveacid.errors import HiveAcidError
+from hiveacid.ports.transactions import Begun, Operation, Start, TxnKind, Written
+from hiveacid.stores.sql.schema import METADATA
 from hiveacid.stores.sql.store import SqlStore
-from support.samples import CLIENT, STOCK, database, table
+from support.clock import ManualClock
+from support.samples import CLIENT, ORDERS, STOCK, database, table
 from support.servers.databases import Server
 
 END_IDLE = "SELECT pg_terminate_backend(pid, 60000) FROM pg_stat_activity WHERE state = 'idle in transaction'"
@@ -148,3 +155,74 @@ def test_the_id_of_an_aborted_writer_is_looked_up_by_its_transaction(store: SqlS
 
 WRITTEN = """INSERT INTO hiveacid_written (txn_id, database_name, table_name, operation)
     SELECT id, :database, :name, 'i' FROM hiveacid_txns"""
+
+
+def random_calls(store: SqlStore, clock: ManualClock, seed: int) -> list[str]:
+    """Begin, write, commit and abort at random; return all answers and what the tables hold at the end."""
+    random, calls = Random(seed), list[str]()
+    names, partitions = (ORDERS, STOCK), (None, "p=1", "p=2")
+    opened: list[tuple[TxnId, TableName]] = []
+
+    def ask(what: Callable[[], object]) -> object:
+        try:
+            answer: object = what()
+        except HiveAcidError as error:
+            answer = f"{type(error).__name__}: {error}"
+        calls.append(str(answer))
+        return answer
+
+    def written() -> list[Written]:
+        kinds = random.choice(((Operation.INSERT,), tuple(Operation), (Operation.UPDATE,)))
+        replaced = kinds == (Operation.UPDATE,)  # an overwrite
+        return [
+            Written(name, random.choice(partitions), random.choice(kinds), replaced=replaced)
+            for _ in range(random.randrange(4))
+        ]
+
+    for _ in range(160):
+        clock.advance(1)
+        if random.random() < 0.45 or not opened:
+            name = random.choice(names)
+            lock = LockComponent(
+                random.choices(tuple(LockType), (4, 5, 2, 1))[0],
+                name.database,
+                name.name,
+                random.choice(partitions),
+            )
+            start = Start((lock,) * random.randrange(2), (name,), (name,) * random.randrange(2))
+            kind = TxnKind.DEFAULT if start.locks or start.writes else TxnKind.READ_ONLY
+            begun = ask(lambda start=start, kind=kind: store.begin_txn(CLIENT, start, kind))  # type: ignore[misc]
+            opened += [(begun.txn_id, name)] if isinstance(begun, Begun) else []
+            continue
+        txn_id, name = random.choice(opened)
+        changes, told = written(), [TableOperation(name, OperationSummary("INSERT"))] * random.randrange(2)
+        match random.randrange(8):
+            case 0:
+                ask(lambda: store.abort_txns([txn_id], "done"))  # noqa: B023 - called at once
+            case 1 | 2:
+                ask(lambda: store.add_written(txn_id, changes))  # noqa: B023 - called at once
+            case _:
+                ask(lambda: store.commit_txn(txn_id, written=changes, operations=told))  # noqa: B023 - called at once
+    with store._database._engine.connect() as connection:
+        for kept in METADATA.sorted_tables:
+            rows = connection.execute(select(kept)).mappings()
+            calls += [f"{kept}: {row}" for row in sorted(str(dict(row) | {"mark": None}) for row in rows)]
+    return calls
+
+
+def test_the_pipeline_does_what_the_general_way_does(place: Place) -> None:
+    everything = ""
+    for seed in range(6):
+        answers = []
+        for pipelines in (True, False):
+            place.empty()
+            clock = ManualClock()
+            store = SqlStore(place.url, clock=clock, server_time=False)
+            prepare_nothing_in(store)
+            store._database.dialect.pipelines = pipelines
+            answers.append(random_calls(store, clock, seed))
+            store.close()
+        assert answers[0] == answers[1]
+        everything += "\n".join(answers[0])
+    for word in ("ACQUIRED", "WAITING", "WriteConflictError", "TransactionStateError"):
+        assert word in everything
