@@ -5,10 +5,11 @@ from __future__ import annotations
 import logging
 import re
 import socket
+import ssl
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, suppress
-from http.client import HTTPConnection
+from http.client import HTTPConnection, HTTPSConnection
 from pathlib import Path
 from urllib.parse import urlencode
 
@@ -25,6 +26,7 @@ from hiveacid.table.read.inventory import StandaloneAccess
 from hiveacid.web.login import COOKIE, Gate
 from hiveacid.web.server import WebServer
 from support.busy_store import DATABASE, BusyStore
+from support.servers.certificates import server_context
 
 PATIENCE = 0.5  # seconds
 ENOUGH = 30.0
@@ -202,6 +204,25 @@ def test_only_the_proxy_with_its_token_names_users(stack: ExitStack, store: SqlS
     assert raw(server, twice).startswith(b"HTTP/1.0 403")
     other = serving(stack, store, Gate.of(Access(), ("ann",), user_header="X-User", proxy="10.0.0.1"))
     assert ask(other, "GET", "/", X_User="ann")[0] == 403
+
+
+def test_over_tls_the_session_stays_there(
+    stack: ExitStack, store: SqlStore, users: Path, tmp_path: Path
+) -> None:
+    """Also at an address that other machines reach, by a name that is made known."""
+    tls, certificate = server_context(tmp_path)
+    access = Access("0.0.0.0", frozenset({"lake.example"}), tls=tls)  # noqa: S104 - what is tested
+    server = serving(stack, store, Gate.of(access, ("ann",), users))
+    context = ssl.create_default_context(cafile=certificate)
+    connection = HTTPSConnection("localhost", server.port, context=context, timeout=ENOUGH)
+    form = urlencode({"user": "ann", "password": "ann's word"})
+    named = {"Host": "lake.example", "Origin": "https://lake.example"}
+    connection.request("POST", "/login", form, FORM | named)
+    answer = connection.getresponse()
+    assert answer.status == 303
+    assert "secure" in {part.strip().lower() for part in (answer.getheader("set-cookie") or "").split(";")}
+    connection.close()
+    assert raw(server, b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n") == b""  # plain text
 
 
 @pytest.mark.parametrize(

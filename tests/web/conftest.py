@@ -48,6 +48,7 @@ def serve() -> Iterator[Serve]:
     with ExitStack() as stack:
 
         def start(store: SqlStore, gate: Gate, *, measured: bool = True) -> str:
+            stack.callback(store.close)
             access = StandaloneAccess(LocalFileSystem(), store, store)
             server = WebServer(access, Settings(), gate, 0, "tests")
             if measured:
@@ -77,9 +78,7 @@ def busy(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
 
 
 @pytest.fixture
-def changing(tmp_path: Path) -> Iterator[SqlStore]:
-    """Return a store in use that a test may change."""
+def changing(tmp_path: Path) -> SqlStore:
+    """Return a store in use that a test may change; its server closes it."""
     clock = ManualClock()
-    store = fill(SqlStore(sqlite_url(tmp_path / "store.db"), clock=clock), tmp_path, clock)
-    yield store
-    store.close()
+    return fill(SqlStore(sqlite_url(tmp_path / "store.db"), clock=clock), tmp_path, clock)

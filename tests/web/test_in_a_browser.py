@@ -229,4 +229,3 @@ def test_ten_thousand_tables_are_a_page_in_less_than_a_second(
     chrome.find_element(By.NAME, "q").send_keys("t00042", "\n")
     WebDriverWait(chrome, ENOUGH).until(expected.url_contains("q=t00042"))
     assert text_of(chrome, "tbody th") == "big.t00042"
-    store.close()

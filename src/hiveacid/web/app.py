@@ -193,9 +193,11 @@ class Site:
         query = Query(request.scope["raw_path"].decode("latin-1"), pairs)
         if visitor is None:
             return self._ask_to_log_in(request, query)
-        found = data(self.source, query)
-        found["notice"] = notice if notice and self.gate.is_sealed(visitor, notice, seal) else ""
-        return self._render(request, visitor, query, template, found, HTTPStatus.OK)
+        if not notice or not self.gate.is_sealed(visitor, notice, seal):
+            notice = ""
+        return self._render(
+            request, visitor, query, template, data(self.source, query), HTTPStatus.OK, notice
+        )
 
     def _render(
         self,
@@ -205,6 +207,7 @@ class Site:
         template: str,
         data: Data,
         status: HTTPStatus,
+        notice: str = "",
     ) -> Response:
         if request.scope["hiveacid.json"]:
             text = json.dumps(data, default=str, ensure_ascii=False)
@@ -214,7 +217,7 @@ class Site:
             "query": query,
             "section": template.partition(".")[0],
             "data": data,
-            "notice": "",
+            "notice": notice,
             **data,
         }
         return Response(

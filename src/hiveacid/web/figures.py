@@ -42,6 +42,7 @@ _FOREIGN_AGE = (
 _MOST_PARTITIONS = 2000  # of a table, that are listed
 _MOST_FOOTERS = 2000  # of a location, that are read
 _MOST_REMEMBERED = 500_000  # numbers of rows of files
+_STOPPING_SECONDS = 5.0  # that a call to a store that is away may take at the end
 _SAMPLES = 24 * 60 * 4
 
 
@@ -125,7 +126,7 @@ class FigureKeeper:
         """End."""
         self._stop.set()
         if self._thread.is_alive():
-            self._thread.join()
+            self._thread.join(_STOPPING_SECONDS)
 
     def _run(self) -> None:
         while not self._stop.is_set():

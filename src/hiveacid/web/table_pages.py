@@ -51,6 +51,10 @@ def timeline(source: Source, query: Query, name: TableName) -> Data:
     events = [event for event in commits if span.holds(_number(event["time"]))]
     events += [*_events_of_jobs(jobs, span), *_aborts(source, name, span)]
     events.sort(key=lambda event: -(_number(event["time"]) or 0))
+    newest = max((_number(event["time"]) or 0 for event in events), default=0)
+    if newest > (_number(data["measured"]) or 0):  # the size now is where the past begins
+        source.keeper.refresh(name)
+        table, data = _base(source, name, "timeline")
     chosen = [
         event
         for event in events
@@ -131,7 +135,7 @@ def _commits(source: Source, table: TableDefinition, span: Span) -> Iterator[Dat
             continue
         yield _event(
             "commit", time, str(operation or ("history begins" if write_id == 0 else "write")),
-            write_id=write_id, text=statement, user=f"{user}@{host}" if user else agent, transaction=txn_id,
+            write_id=write_id, text=str(statement or "").strip() or None, user=f"{user}@{host}" if user else agent, transaction=txn_id,
             inserted=inserted, updated=updated, deleted=deleted, files=files, bytes=size, partition=partition,
         )  # fmt: skip
 

@@ -158,3 +158,16 @@ def test_who_only_looks_sees_no_buttons_and_cannot_act(
 def test_an_action_leads_to_no_other_host(site: SiteOf, back: str) -> None:
     form = {"token": token_of(site), "database": DATABASE, "table": "t", "back": back}
     assert (header(site.post("/actions/compact", form), "location") or "").startswith("/?notice=")
+
+
+def test_the_timeline_of_a_table_begins_at_its_size_now(site: SiteOf, quiet: BusyStore) -> None:
+    """It was compacted since it was measured."""
+    quiet.advance(60)
+    quiet.commit(T, 500)
+    quiet.advance(60)
+    quiet.compact(T)
+    found = site.json("/tables/shop/t?range=all")
+    assert found["deltas"] == 0
+    assert found["sizes"][-1][1] == found["bytes"]
+    assert found["sizes"][0][1] == 0
+    assert max(size for _, size in found["sizes"]) > found["bytes"]
