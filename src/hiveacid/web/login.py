@@ -24,6 +24,7 @@ LOCAL_USER = "local"
 SESSION_SECONDS = 12 * 3600
 _MOST_ENDED = 10_000
 _DIGITS = 12  # of an expiry
+_LOOPBACK = ("127.0.0.0/8", "::1/128", "::ffff:127.0.0.0/104")
 
 
 class RefusedError(ClientProtocolError):
@@ -84,6 +85,14 @@ class Proxy:
         except ValueError as error:
             raise ConfigError(f"the proxy's address {peer}: {error}") from error
 
+    @property
+    def may_be_here(self) -> bool:
+        """Tell whether some of the addresses are those of this machine to itself, which all its users have."""
+        return any(
+            isinstance(own, type(self.peers)) and own.overlaps(self.peers)
+            for own in map(ip_network, _LOOPBACK)
+        )
+
     def user(self, headers: Headers) -> str:
         """Return the name that the proxy states. Raises RefusedError for other peers, and for no or several names."""
         if ip_address(headers.peer) not in self.peers:
@@ -131,7 +140,7 @@ class Gate:
                 "(--certificate): other machines reach it"
             )
         stated = None if user_header is None or proxy is None else Proxy.of(user_header, proxy)
-        if stated is not None and stated.peers.is_loopback and access.token is None:
+        if stated is not None and stated.may_be_here and access.token is None:
             raise ConfigError(
                 "every user of this machine reaches a loopback address and could name any user: give --proxy-token-file, and let "
                 "the proxy send that text as Authorization: Bearer"

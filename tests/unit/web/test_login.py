@@ -71,7 +71,11 @@ def test_without_log_in_everybody_is_local_and_may_only_look() -> None:
         (Access("10.1.1.1"), {"user_header": "X-User", "proxy": "10.1.1.2"}, "and TLS"),
         (Access(), {"user_header": "X-User"}, "given together"),
         (Access(), {"proxy": "10.0.0.1"}, "given together"),
-        (Access(), {"user_header": "X-User", "proxy": "127.0.0.1"}, "give --proxy-token-file"),
+        *(
+            (access, {"user_header": "X-User", "proxy": proxy}, "give --proxy-token-file")
+            for access in (Access(), OPEN)
+            for proxy in ("127.0.0.1", "0.0.0.0/0", "126.0.0.0/7", "::1", "::/0", "::ffff:127.0.0.1")
+        ),
         (Access(), {"user_header": "X-User", "proxy": "nginx"}, "the proxy's address nginx"),
         (PROXY, {}, "--proxy-token-file is the proxy's"),
     ],
