@@ -194,7 +194,7 @@ def test_a_service_process_works_is_watched_and_ends_in_order(on_sqlite: Scene) 
     scene = on_sqlite
     scene.table("few")
     scene.table("slow")
-    process = scene.start("--port", "0", "--grace", "60")
+    process = scene.start("--port", "0", "--web", "0", "--grace", "60")
     scene.until(lambda: "/health" in process.said() and scene.is_there(process), "it has started")
     (port,) = map(int, re.findall(r"http://127\.0\.0\.1:(\d+)/health", process.said()))
     scene.until(
@@ -213,6 +213,11 @@ def test_a_service_process_works_is_watched_and_ends_in_order(on_sqlite: Scene) 
     }
     status, text = ask(port, "/metrics")
     assert (status, "\ncompaction_num_succeeded 2.0" in text) == (200, True), text
+    (pages,) = map(int, re.findall(r"http://127\.0\.0\.1:(\d+), where nobody", process.said()))
+    status, text = ask(pages, "/services.json")
+    shown = json.loads(text)["services"]
+    assert (status, len(shown)) == (200, 4), text
+    assert all(one["turns"]["turns"] and one["turns"]["error"] is None for one in shown), text
     unlock = scene.locked("slow")
     number = scene.queue("slow", "rebalance")
     scene.until(lambda: scene.state(number) == "working", "the worker waits for its lock")

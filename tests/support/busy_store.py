@@ -59,9 +59,9 @@ class BusyStore:
             Partition((value,), str(location / f"day={index}")) for index, value in enumerate(partitions)
         ]
         self.store.add_partitions(name, places)
-        location.mkdir(parents=True)
+        location.mkdir(parents=True, exist_ok=True)  # a metastore has made it
         for place in places:
-            Path(place.location).mkdir()
+            Path(place.location).mkdir(exist_ok=True)
 
     def commit(
         self, name: TableName, rows: int, deleted: int = 0, user: str = "etl", where: Path | None = None,

@@ -229,3 +229,11 @@ def test_a_directory_that_is_not_there_or_makes_no_sense_is_noted(scene: Scene) 
     assert [job.state for job in scene.store.show_compactions()] == ["did not initiate"] * 2
     assert "hive.compactor.delta.num.threshold: expected a whole number" in errors[0]
     assert "delta_7_" in errors[1]
+
+
+def test_an_abort_in_no_known_partition_is_left_to_the_cleaner(scene: Scene) -> None:
+    """The writer of a partitioned table aborted before it named a partition: there is no location to look at."""
+    scene.table(partitions=("1",))
+    scene.write(partition="p=1")
+    scene.write(partition=None, end="abort")
+    assert [found.partition for found in initiator(scene).step()] == ["p=1"]
