@@ -8,7 +8,7 @@ rows by them.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import date, timedelta
 from functools import partial, partialmethod
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -65,7 +65,14 @@ class TableDataset(ds.Dataset):  # type: ignore[misc] # Arrow has no types
         filter: pc.Expression | None = None,  # noqa: A002 - Arrow's
         **_: object,
     ) -> TableScanner:
-        """Return a scan of some columns of the rows that pass a filter (an expression of pyarrow)."""
+        """Return a scan of some columns of the rows that pass a filter (an expression of pyarrow).
+
+        Raises UnsupportedFeatureError for columns that are computed, as those of a mapping.
+        """
+        if isinstance(columns, Mapping):
+            raise UnsupportedFeatureError(
+                "a data set of a table takes names of columns, and computes none: read them by to_table(columns=[…]) first"
+            )
         names = self._schema.names if columns is None else [*columns]
         schema = pa.schema([self._schema.field(name) for name in names])
         return TableScanner(schema, lambda: self._read(names, filter))

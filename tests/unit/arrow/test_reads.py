@@ -206,6 +206,8 @@ def test_a_data_set_has_the_calls_of_arrow_that_scan_and_refuses_the_others(t: A
     for call in refused:
         with pytest.raises(UnsupportedFeatureError, match="a data set of a table has no"):
             call()
+    with pytest.raises(UnsupportedFeatureError, match="takes names of columns, and computes none"):
+        data.to_table(columns={"id": pc.field("id") + 1})  # the stored values would come under this name
     own = {name for name in dir(ds.Dataset) if not name.startswith("_")}
     covered = {*vars(TableDataset), "to_table", "to_batches", "head", "count_rows", "take"}
     assert own <= covered  # pyarrow has no other method that could end the process
