@@ -74,7 +74,12 @@ def status_of_error(error: Exception) -> HTTPStatus:
         ((BadParameterError, errors.CatalogError), HTTPStatus.BAD_REQUEST),
         (errors.StoreUnavailableError, HTTPStatus.SERVICE_UNAVAILABLE),
         (
-            (errors.CompactionError, errors.TransactionStateError, errors.NotTransactionalError),
+            (
+                errors.CompactionError,
+                errors.TransactionStateError,
+                errors.NotTransactionalError,
+                errors.UnsupportedFeatureError,
+            ),
             HTTPStatus.CONFLICT,
         ),
     ):

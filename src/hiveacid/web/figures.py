@@ -36,6 +36,8 @@ logger = logging.getLogger(__name__)
 INTERVAL = 15.0
 """Seconds between two turns."""
 _OVERLAP = 60_000  # ms: a commit gets its time a little before other processes see it
+_SHORTEST_AGE = 60_000  # ms between two looks at a table that is written all the time
+_SHOWN_AGE = 300_000  # ms after which a table that a page shows is measured again
 _FOREIGN_AGE = (
     3_600_000  # ms after which a table is measured again, in a store that does not tell what changed
 )
@@ -100,7 +102,7 @@ class FigureKeeper:
         self._settings = settings
         self._overview = Overview()
         self._rows: dict[tuple[str, int], int | None] = {}
-        self._fingerprints: dict[TableName, object] = {}
+        self._fingerprints: dict[TableName, tuple[object, object]] = {}
         self._conflicts: set[int] = set()
         self._conflict_count = 0
         self._samples: deque[ConflictSample] = deque(maxlen=_SAMPLES)
@@ -161,21 +163,26 @@ class FigureKeeper:
         for name in sorted(names, key=lambda name: name not in changed):
             if self._stop.is_set():
                 return
-            fingerprint = (
-                tuple((job.id, job.state) for job in by_table[name]),
-                tuple((one.partition, one.changed, one.aborted) for one in changed[name]),
-            )
+            jobs_now = tuple((job.id, job.state) for job in by_table[name])
+            writes_now = tuple((one.partition, one.changed, one.aborted) for one in changed[name])
             newest = max((one.changed or 0 for one in changed[name]), default=0)
             before = tables[name].measured
             age = now - (before or 0)
+            jobs_then, writes_then = self._fingerprints.get(name, (None, None))
             is_old = age > _FOREIGN_AGE if own is None else newest > (before or 0) - _OVERLAP
-            if before is None or is_old or fingerprint != self._fingerprints.get(name):
+            if (
+                before is None
+                or jobs_now != jobs_then
+                or (age >= _SHORTEST_AGE and (is_old or writes_now != writes_then))
+            ):
                 self._put(self._measure(name, by_table[name], changed[name], now))
-                self._fingerprints[name] = fingerprint
+                self._fingerprints[name] = jobs_now, writes_now
 
     def ask_for(self, name: TableName) -> None:
-        """Let the next turn measure a table that a page shows."""
-        self._fingerprints.pop(name, None)
+        """Let the next turn measure a table that a page shows, if that was not done lately."""
+        known = self._overview.tables.get(name)
+        if known is not None and self._overview.now - (known.measured or 0) >= _SHOWN_AGE:
+            self._fingerprints.pop(name, None)
 
     def refresh(self, name: TableName) -> None:
         """Measure one table now, after an action on it."""

@@ -63,6 +63,7 @@ def test_dropped_tables_go_and_new_ones_come(keeper: FigureKeeper, quiet: BusySt
 def test_the_advice_follows_the_initiator(keeper: FigureKeeper, quiet: BusyStore) -> None:
     for _ in range(11):
         quiet.commit(T, 1)
+    quiet.advance(60)
     keeper.turn()
     assert "by hand, because no initiator runs" in keeper.overview.tables[T].advice.text
     quiet.store.announce_service(Service("host.initiator", "initiator"))
@@ -124,3 +125,19 @@ def test_the_first_page_goes_on_without_the_store(quiet: BusyStore) -> None:
     assert "The figures are not up to date: <bdi>the store is away" in page
     assert "shop.orders" in page
     assert site.get("/transactions").status == 503
+
+
+def test_a_table_that_is_written_all_the_time_is_measured_once_a_minute(
+    keeper: FigureKeeper, quiet: BusyStore
+) -> None:
+    measured = []
+    for _ in range(9):
+        quiet.advance(20)
+        quiet.commit(T, 1)
+        keeper.ask_for(T)
+        keeper.turn()
+        measured.append(keeper.overview.tables[T].measured)
+    assert len(set(measured)) == 4
+    quiet.compact(T, "wait")
+    keeper.turn()
+    assert keeper.overview.tables[T].advice.need is Need.RUNNING
