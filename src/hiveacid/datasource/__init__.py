@@ -50,7 +50,7 @@ def _portable_source() -> type[DataSource]:
     from pyspark.sql.datasource import DataSource  # noqa: PLC0415 - Spark 3.5 has no such API
 
     from hiveacid.datasource.data_source import HiveAcidDataSource  # noqa: PLC0415
-    from hiveacid.datasource.worker_pickling import pickle_for_workers, unpickler  # noqa: PLC0415
+    from hiveacid.spark.session.worker_pickling import pickle_for_workers, unpickler  # noqa: PLC0415
 
     unpickle, pickled = unpickler(), pickle_for_workers(HiveAcidDataSource)
 

@@ -30,8 +30,8 @@ from hiveacid.datasource.change_feed_task import require_readable
 from hiveacid.datasource.options import READ, WRITE, TableAddress, count_of, require_known, require_warehouse
 from hiveacid.datasource.stream_sink import Sink, StagedRows, read_staged, require_fit, stream_writer
 from hiveacid.datasource.stream_source import change_schema, spark_columns, stream_reader
-from hiveacid.datasource.worker_pickling import SentToWorkers
 from hiveacid.errors import SchemaMismatchError
+from hiveacid.spark.session.worker_pickling import SentToWorkers
 from hiveacid.storage.local_file_system import LocalFileSystem
 from hiveacid.storage.staging import WRITE_PREFIX
 from hiveacid.streaming import Connection

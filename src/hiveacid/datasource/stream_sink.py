@@ -24,9 +24,9 @@ from pyspark.sql.types import StructType
 from hiveacid.core.model import TableDefinition
 from hiveacid.core.transactions.commit_records import require_columns
 from hiveacid.datasource import options as source_options
-from hiveacid.datasource.worker_pickling import SentToWorkers
 from hiveacid.errors import StorageError, UnsupportedFeatureError
 from hiveacid.orc.stored_values import without_offset
+from hiveacid.spark.session.worker_pickling import SentToWorkers
 from hiveacid.storage.local_file_system import LocalFileSystem
 from hiveacid.storage.paths import is_local
 from hiveacid.storage.staging import STREAM_PREFIX

@@ -21,10 +21,10 @@ from hiveacid.core.snapshot.change_feed import CHANGE_TYPE, WRITE_ID
 from hiveacid.datasource import options as source_options
 from hiveacid.datasource.change_feed_task import FileChanges, read_file_changes, read_paired
 from hiveacid.datasource.stream_offsets import ChangeSource, Offset
-from hiveacid.datasource.worker_pickling import SentToWorkers
 from hiveacid.errors import ConfigError, did_you_mean
 from hiveacid.spark.formats.types import spark_type
 from hiveacid.spark.predicates.column_conditions import char_metadata
+from hiveacid.spark.session.worker_pickling import SentToWorkers
 
 
 def change_schema(options: Mapping[str, str]) -> T.StructType:

@@ -19,9 +19,9 @@ from hiveacid.config import Settings
 from hiveacid.config.property_definitions import ADOPTED_TXN
 from hiveacid.datasource.data_source import BatchWriter, HiveAcidDataSource
 from hiveacid.datasource.stream_sink import Sink
-from hiveacid.datasource.worker_pickling import pickle_for_workers
 from hiveacid.errors import UnsupportedFeatureError, WriteConflictError
 from hiveacid.ports.clock import SystemClock
+from hiveacid.spark.session.worker_pickling import pickle_for_workers
 from support.corpus.acid_files import acid_bytes, bucket_property, inserts, put
 from support.directories.shelves import definition
 from support.samples import CLIENT
