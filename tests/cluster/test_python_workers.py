@@ -62,7 +62,7 @@ def _formats(shared_cluster: Cluster, scratch: Path, python: Path | str, **conf:
     return run_driver(shared_cluster.address, "formats", str(scratch / "warehouse"), store, given, more)
 
 
-@pytest.mark.exhaustive("unit/datasource/test_worker_pickling.py lacks a package without a cluster")
+@pytest.mark.exhaustive("unit/spark/session/test_worker_pickling.py lacks a package without a cluster")
 def test_a_worker_without_hiveacid_says_so_in_a_sentence(
     shared_cluster: Cluster, without: Path, tmp_path: Path
 ) -> None:
@@ -78,6 +78,34 @@ def test_a_zip_file_brings_hiveacid(shared_cluster: Cluster, without: Path, tmp_
     """What --py-files does; the other packages are installed."""
     found = _formats(shared_cluster, tmp_path, without / "bin" / "python", submit_pyFiles=_zip(tmp_path))
     assert found == ALL_ROWS
+
+
+WAYS = ["", "raises", "worker dies", "executor dies", "always raises"]
+
+
+def _changes(shared_cluster: Cluster, scratch: Path, python: Path | str) -> dict[str, Any]:
+    store = f"sqlite:///{scratch}/store.db"
+    more = {"PYSPARK_PYTHON": str(python)}
+    found = run_driver(shared_cluster.address, "changes", str(scratch / "warehouse"), store, {}, more)
+    assert all(found.pop(way) for way in WAYS)
+    return found
+
+
+@pytest.mark.exhaustive("spark/test_small_changes.py runs the tasks without a cluster")
+def test_tasks_that_die_or_fail_change_rows_as_jobs_do(
+    shared_cluster: Cluster, without: Path, tmp_path: Path
+) -> None:
+    """Workers lack hiveacid, and get it from the driver."""
+    found = _changes(shared_cluster, tmp_path, without / "bin" / "python")
+    assert found == {"equal": True, "check": [], "usable": True, "done": sorted(WAYS[:-1])}
+
+
+@pytest.mark.exhaustive("spark/test_small_changes.py has executors that cannot run tasks")
+def test_executors_without_pyarrow_change_rows_by_jobs(shared_cluster: Cluster, tmp_path: Path) -> None:
+    bare = tmp_path / "bare"
+    venv.create(bare, symlinks=True)
+    found = _changes(shared_cluster, tmp_path, bare / "bin" / "python")
+    assert found == {"equal": True, "check": [], "usable": False, "done": []}
 
 
 @pytest.mark.cluster("the sentence about a missing package stays")

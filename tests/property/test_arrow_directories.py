@@ -33,9 +33,10 @@ from hiveacid.datasource.options import ChangeOptions
 from hiveacid.datasource.stream_offsets import ChangeSource
 from hiveacid.ports.clock import SystemClock
 from hiveacid.storage.snapshot_locations import list_locations
-from hiveacid.table.arrow_read import scan
-from hiveacid.table.arrow_read.files_to_open import take_snapshot
-from hiveacid.table.arrow_read.scan import read_batches, read_tasks
+from hiveacid.table.arrow_read import row_tasks, scan
+from hiveacid.table.arrow_read.files_to_open import Snapshot, take_snapshot
+from hiveacid.table.arrow_read.row_tasks import RowTask, divide_files
+from hiveacid.table.arrow_read.scan import Selection, read_batches, read_tasks
 from support.directories.files import write_location
 from support.directories.maker import make_location
 from support.directories.model import Ids, Key, make_ids
@@ -101,6 +102,17 @@ def rows_by_format(wh: ArrowWarehouse, table: TableDefinition, ids: Ids) -> list
     )
 
 
+def rows_by_tasks(found: Snapshot, selection: Selection, tasks: int) -> list[Any]:
+    """Return the rows that tasks on executors read of parts of files, by partition, as they would come from there."""
+    with patch.object(row_tasks, "_MIN_PART", 1):
+        divided = divide_files(found, tasks)
+    made = [RowTask.of(found, parts, selection, 1_000_000, 1 << 30) for parts in divided]
+    results = [task() for task in pickle.loads(pickle.dumps(made))]  # noqa: S301 - written here
+    assert all(isinstance(result, list) for result in results), results
+    parts = [part for result in results for part in pickle.loads(pickle.dumps(result))]  # noqa: S301
+    return [row for part in parts for batch in part.batches() for row in batch.to_pylist()]
+
+
 def conditions(random: Random, rows: set[Row]) -> Iterator[tuple[str, Callable[[int, str], bool]]]:
     """Yield conditions in SQL, and the same for a row's partition and value."""
     known = sorted(value for _, _, value in rows) or ["v1"]
@@ -135,6 +147,9 @@ def test_committed_rows_are_read_from_any_legal_location(wh: ArrowWarehouse, see
             tasks = pickle.loads(sent)  # noqa: S301 - written above
             by_tasks = [batch for task in tasks for batch in task.to_batches()]
             assert [*map(pa.RecordBatch.to_pylist, by_tasks)] == [*map(pa.RecordBatch.to_pylist, batches)]
+            if row_ids:
+                parts = rows_by_tasks(found, selection, random.choice((1, 3, 40)))
+                assert parts == [row for batch in batches for row in batch.to_pylist()]
             return batches
 
         def listed(where: str | None) -> list[Row]:

@@ -13,15 +13,22 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from unittest.mock import Mock
 
 from pyspark.sql import SparkSession
 
 import hiveacid
 from hiveacid.errors import HiveAcidError
+from hiveacid.spark.session.capabilities import SparkEnvironment
+from hiveacid.spark.session.python_workers import run_in_workers
+from hiveacid.table.arrow_read import row_tasks
+from hiveacid.table.arrow_read.row_tasks import RowTask
+from hiveacid.table.write import executor_reads
 
 if TYPE_CHECKING:
     from hiveacid import AcidSession
@@ -284,6 +291,82 @@ def formats(master: str, warehouse: Path) -> dict[str, object]:
         return {"error": str(error)}
 
 
+@dataclass(frozen=True)
+class FirstAttempt:
+    """A task whose first attempt ends as ``how`` says."""
+
+    task: RowTask
+    marker: str
+    how: str
+
+    def __call__(self) -> object:
+        """Read the rows, or end."""
+        try:
+            Path(self.marker).touch(exist_ok=self.how == "always raises")
+        except FileExistsError:
+            return self.task()
+        if self.how in ("raises", "always raises"):
+            raise RuntimeError(self.how)
+        worker = os.getpid()
+        daemon = os.getppid()
+        executor = int(Path(f"/proc/{daemon}/stat").read_text().rpartition(")")[2].split()[1])
+        os.kill(worker if self.how == "worker dies" else executor, signal.SIGKILL)
+        raise AssertionError("it is dead")
+
+
+def changes(master: str, warehouse: Path) -> dict[str, object]:
+    """Change rows by tasks in Python on executors, some of which fail, and by jobs; return what both left."""
+    spark = hiveacid.configure(builder(master, {})).getOrCreate()
+    acid = hiveacid.connect(spark, str(warehouse), STORE)
+    for name in ("tasks", "jobs"):
+        acid.sql(
+            ACID.format(
+                f"{name} (id BIGINT, v STRING, at TIMESTAMP, amount DECIMAL(7,2)) PARTITIONED BY (p INT)"
+            )
+        )
+        for start in (0, 1000):
+            acid.sql(
+                f"INSERT INTO {name} SELECT id, concat('v', id % 9), timestamp_seconds(id * 86400 * 50), id / 8, id % 2 "
+                f"FROM range({start}, {start} + 1000, 1, 4)"
+            )
+    row_tasks._MIN_PART = 1  # so that small files have several tasks
+    ways = ("", "raises", "worker dies", "executor dies", "always raises")
+    used: list[str] = []
+
+    def of(way: str, *arguments: Any) -> object:
+        used.append(way)
+        task = RowTask.of(*arguments)
+        return FirstAttempt(task, f"{warehouse}/marker-{way}", way) if way else task
+
+    done: list[str] = []
+
+    def run(env: SparkEnvironment, tasks: Sequence[Callable[[], object]]) -> object:
+        results = run_in_workers(env, tasks)
+        done.extend([used[-1]] if results and all(isinstance(one, list) for one in results) else [])
+        return results
+
+    vars(executor_reads)["run_in_workers"] = run
+    found: dict[str, object] = {}
+    vars(executor_reads)["RowTask"] = made = Mock()
+    for number, way in enumerate(ways):
+        made.of = partial(of, way)
+        texts = (
+            f"UPDATE {{t}} SET amount = amount + 1, v = concat(v, '!') WHERE v = 'v{number}' AND id < 1500",
+            f"DELETE FROM {{t}} WHERE id BETWEEN {number * 300} AND {number * 300 + 70} AND p = 1",
+        )
+        counts = {}
+        for name, by in (("tasks", "executors"), ("jobs", "job")):
+            acid.set("hiveacid.changes.by", by)
+            counts[name] = [rows(acid, text.replace("{t}", name))[0][0] for text in texts]
+        found[way] = counts["tasks"] == counts["jobs"] and min(counts["jobs"])
+    query = "SELECT id, v, CAST(at AS STRING), CAST(amount AS STRING), p FROM {} ORDER BY id"
+    found["equal"] = rows(acid, query.format("tasks")) == rows(acid, query.format("jobs"))
+    found["check"] = [str(one) for one in acid.table("tasks").inspect.check()]
+    found["usable"] = acid.context.env.executor_python.usable
+    found["done"] = sorted(set(done))
+    return found
+
+
 SLOW = "coalesce(id + length(reflect('java.lang.Thread', 'sleep', 20L)) * 0, id)"
 SCENARIOS: dict[str, Callable[[str, Any], dict[str, object]]] = {
     "everything": everything,
@@ -294,6 +377,7 @@ SCENARIOS: dict[str, Callable[[str, Any], dict[str, object]]] = {
     "killed": partial(killed, dying=("insert", "merge", "compact")),
     "killed in merge": partial(killed, dying=("merge",)),
     "formats": formats,
+    "changes": changes,
 }
 
 if __name__ == "__main__":

@@ -179,6 +179,13 @@ SMALL_CHANGES = size(
     "does. The driver also writes INSERT of VALUES and, with a local master, compaction of at most 16 MB. 0: never.",
     "none: all statements are jobs",
 )
+CHANGES_BY = choice(
+    "hiveacid.changes.by",
+    ("auto", "driver", "executors", "job"),
+    "Who reads the rows of an UPDATE or DELETE: the driver, tasks in Python on executors, or a job of Spark. auto: the first "
+    "of them that can and pays. The others are for tests and comparisons; a job also does what the one that is named cannot.",
+    "none: all statements are jobs",
+)
 SINGLE_BUCKET = flag(
     "hiveacid.write.single.bucket",
     "false",

@@ -1,4 +1,4 @@
-"""Where a statement reads the rows that it changes: in the driver, by Arrow, or by a Spark job.
+"""Where a statement reads the rows that it changes: by Arrow in the driver or on the executors, or by a Spark job.
 
 The driver has processors, too, and Arrow decodes ORC four times as fast as Spark on each of them. A job has those of all
 executors, but takes time to begin. Bytes are those to be read, not those of the table.
@@ -19,6 +19,7 @@ class ReadBy(StrEnum):
     """Who reads the rows."""
 
     DRIVER = "driver"
+    EXECUTORS = "executors"
     JOB = "job"
 
 
@@ -35,23 +36,30 @@ class Readers:
     """Those who may read.
 
     ``max_files``, ``max_bytes``: what the driver always reads itself (0 bytes: nothing). ``threads``: of the driver.
-    ``cores``: processors of a job; 0 if they are the driver's own, as with a local master.
+    ``cores``: processors of a job; 0 if they are the driver's own, as with a local master. ``executors``: these have Arrow.
     """
 
     max_files: int
     max_bytes: int
     threads: int
     cores: int
+    executors: bool = False
+
+    @property
+    def others(self) -> ReadBy:
+        """Return who reads what the driver does not."""
+        return ReadBy.EXECUTORS if self.executors and self.max_bytes else ReadBy.JOB
 
     def choose(self, size: ReadSize) -> ReadBy:
         """Return who reads so much in the least time."""
         if not self.max_bytes or size.files > self.max_files or size.bytes > self.max_bytes * _MOST:
-            return ReadBy.JOB
+            return self.others
         if size.bytes <= self.max_bytes or not self.cores:
             return ReadBy.DRIVER
         in_driver = size.bytes / (self.threads * _ARROW_RATE)
-        by_job = _JOB_START + size.bytes / (self.cores * _JOB_RATE)
-        return ReadBy.DRIVER if in_driver <= by_job else ReadBy.JOB
+        rate = _ARROW_RATE if self.executors else _JOB_RATE
+        by_others = _JOB_START + size.bytes / (self.cores * rate)
+        return ReadBy.DRIVER if in_driver <= by_others else self.others
 
 
 def column_bytes(rows: int, on_disk: int | None, file: int) -> int:

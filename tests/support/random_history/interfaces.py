@@ -16,7 +16,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 import hiveacid
-from hiveacid.config.setting_definitions import SMALL_CHANGES
+from hiveacid.config.setting_definitions import CHANGES_BY, SMALL_CHANGES
 from hiveacid.errors import CompactionRefusedError, HiveAcidError
 from hiveacid.serve.sessions import Caller, Sessions
 from hiveacid.streaming import Connection
@@ -146,6 +146,7 @@ class InterfaceTable:
         limit = self.random.choice(("0", "64mb"))
         for change in (self.doors.native.sql, self.doors.texts["serve"]):
             change(f"SET {SMALL_CHANGES.name}={limit}")
+            change(f"SET {CHANGES_BY.name}={'executors' if seed % 2 else 'auto'}")
         getattr(self, name)()
         self.compare()
 

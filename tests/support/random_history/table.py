@@ -9,7 +9,7 @@ from random import Random
 from typing import TYPE_CHECKING, Any
 
 import hiveacid
-from hiveacid.config.setting_definitions import SMALL_CHANGES
+from hiveacid.config.setting_definitions import CHANGES_BY, SMALL_CHANGES
 from support.clock import LaterClock
 from support.corpus.sort_merge_reader import read_table
 from support.random_history.feed import Feed
@@ -115,6 +115,7 @@ class HistoryTable:
         self.acid.sql(
             f"SET {SMALL_CHANGES.name} = {self.random.choice(('0', '64mb'))}"
         )  # both ways to change rows
+        self.acid.sql(f"SET {CHANGES_BY.name} = {'executors' if seed % 2 else 'auto'}")
         getattr(self, name)()
         self.compare()
         cleaned = name in ("compact", "clean") and not self.layout.retention

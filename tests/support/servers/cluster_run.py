@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import hiveacid
 from support import cluster_driver
 from support.servers.spark_cluster import ZONE, environment
 
@@ -31,8 +32,8 @@ def driver_command(master: str, scenario: str, warehouse: str, store: str | None
 
 def driver_environment(conf: Mapping[str, str] | None = None) -> dict[str, str]:
     """Return the environment of a driver; ``conf``: more settings of Spark."""
-    tests = str(Path(__file__).parents[2])
-    return environment() | {"PYTHONPATH": tests, "HIVEACID_CLUSTER_CONF": json.dumps(dict(conf or {}))}
+    path = os.pathsep.join([str(Path(__file__).parents[2]), str(Path(hiveacid.__file__).parents[1])])
+    return environment() | {"PYTHONPATH": path, "HIVEACID_CLUSTER_CONF": json.dumps(dict(conf or {}))}
 
 
 def run_driver(

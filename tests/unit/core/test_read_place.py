@@ -18,6 +18,7 @@ _READERS = st.builds(
     st.integers(0, 256 * MB),
     st.integers(1, 8),
     st.integers(0, 10_000),
+    st.booleans(),
 )
 
 
@@ -34,8 +35,8 @@ def test_what_the_driver_reads_it_also_reads_of_less(
 def test_more_executors_never_bring_work_to_the_driver_and_more_threads_never_take_it_away(
     readers: Readers, size: ReadSize, more: int
 ) -> None:
-    if readers.cores and readers.choose(size) is ReadBy.JOB:
-        assert replace(readers, cores=readers.cores + more).choose(size) is ReadBy.JOB
+    if readers.cores and readers.choose(size) is not ReadBy.DRIVER:
+        assert replace(readers, cores=readers.cores + more).choose(size) is readers.others
     if readers.choose(size) is ReadBy.DRIVER:
         assert replace(readers, threads=readers.threads + more).choose(size) is ReadBy.DRIVER
 
@@ -45,7 +46,8 @@ def test_limits_hold_whatever_the_processors_are(readers: Readers, size: ReadSiz
     chosen = readers.choose(size)
     within = size.files <= readers.max_files and readers.max_bytes > 0
     if not within or size.bytes > 16 * readers.max_bytes:
-        assert chosen is ReadBy.JOB
+        assert chosen is readers.others
+        assert readers.max_bytes or chosen is ReadBy.JOB
     elif size.bytes <= readers.max_bytes:
         assert chosen is ReadBy.DRIVER
 
@@ -65,6 +67,19 @@ def test_the_driver_reads_as_long_as_it_takes_less_time_than_a_job(
     cores: int, size: int, chosen: ReadBy
 ) -> None:
     assert Readers(500, 64 * MB, 2, cores).choose(ReadSize(1, size)) is chosen
+
+
+@pytest.mark.parametrize(
+    ("cores", "size", "chosen"),
+    [
+        (2, 1024 * MB, ReadBy.DRIVER),
+        (100, 85 * MB, ReadBy.DRIVER),
+        (100, 90 * MB, ReadBy.EXECUTORS),
+        (4, 2000 * MB, ReadBy.EXECUTORS),
+    ],
+)
+def test_executors_with_arrow_take_more_from_the_driver(cores: int, size: int, chosen: ReadBy) -> None:
+    assert Readers(500, 64 * MB, 2, cores, executors=True).choose(ReadSize(1, size)) is chosen
 
 
 @given(st.integers(0, 1 << 30), st.none() | st.integers(0, 1 << 40), st.integers(0, 1 << 40))

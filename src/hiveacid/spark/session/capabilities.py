@@ -7,6 +7,7 @@ import os
 import re
 import shlex
 import sys
+import threading
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -126,6 +127,14 @@ class ExecutorTimeZones:
         return self.alike[zone, other]
 
 
+@dataclass
+class ExecutorPython:
+    """Knowledge of whether an application's executors can run tasks of hiveacid (`spark.session.python_workers`); None: not yet asked."""
+
+    usable: bool | None = None
+    lock: threading.Lock = field(default_factory=threading.Lock)
+
+
 def driver_runs_tasks(master: str) -> bool:
     """Tell whether the driver runs the tasks itself."""
     return master.startswith("local") and not master.startswith("local-cluster")
@@ -183,7 +192,7 @@ class SparkEnvironment:
 
     ``copies_timestamps``: values are only copied, so timestamps are not converted to the session's time zone.
     ``files_in_driver_zone``: values are stored in the zone of the driver's JVM (Parquet, Avro), not in that of the JVMs that run
-    tasks (ORC). ``zones``: the executors' time zones.
+    tasks (ORC). ``zones``: the executors' time zones. ``executor_python``: whether they run hiveacid.
     ``parser``: Spark's own parser if hiveacid's parser wraps it in the session (``sql.native``), else None.
     """
 
@@ -191,6 +200,7 @@ class SparkEnvironment:
     copies_timestamps: bool = False
     files_in_driver_zone: bool = False
     zones: ExecutorTimeZones = field(default_factory=ExecutorTimeZones, compare=False, repr=False)
+    executor_python: ExecutorPython = field(default_factory=ExecutorPython, compare=False, repr=False)
     parser: JavaObject = field(default=None, compare=False, repr=False)
 
     @cached_property

@@ -115,7 +115,8 @@ class Gateway:
 
     def connection(self, spark: SparkSession, parser: JavaObject) -> NativeConnection:
         """Return a connection on the shared store for one thread of a Spark session; ``parser``: Spark's own."""
-        env, root = SparkEnvironment(spark, parser=parser), self.root.context
+        root = self.root.context
+        env = SparkEnvironment(spark, parser=parser, executor_python=root.env.executor_python)
         context = replace(root, env=env, session=replace(root.session))
         connection = NativeConnection(context, abandoned=self._abandoned)
         with self._lock:

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
@@ -99,7 +99,8 @@ def reading_threads() -> int:
 class PartitionReader:
     """Reader of one partition's files, or of those of a table without partitions.
 
-    ``only``: the stripes to read of the first file; None for all that the filter may select.
+    ``only``: the stripes to read of the first file; None for all that the filter may select. ``ranges``: those ranges of bytes
+    of each file, by its path, in which the stripes to read begin; None for whole files.
     """
 
     fs: FileSystem
@@ -108,6 +109,7 @@ class PartitionReader:
     selection: Selection
     threads: int = 1
     only: Sequence[int] | None = None
+    ranges: Mapping[str, Sequence[tuple[int, int]]] | None = None
     _column_threads: int = 1  # of one stripe, if there are fewer stripes than threads
 
     def batches(self) -> Iterator[pa.RecordBatch]:
@@ -183,11 +185,15 @@ class PartitionReader:
         if self.only is not None:
             return self.only
         selection = self.selection
-        if selection.predicate is None:
-            return range(reader.stripes)
-        schema = arrow_schema(self.snapshot.table.all_columns)
-        columns = reader.columns_with_statistics(selection.filter_columns)
-        return possible_stripes(reader.tail, columns, schema, selection.predicate)
+        chosen: Sequence[int] = range(reader.stripes)
+        if selection.predicate is not None:
+            schema = arrow_schema(self.snapshot.table.all_columns)
+            columns = reader.columns_with_statistics(selection.filter_columns)
+            chosen = possible_stripes(reader.tail, columns, schema, selection.predicate)
+        if self.ranges is None:
+            return chosen
+        ranges, stripes = self.ranges[reader.file.path], reader.tail.stripes
+        return [one for one in chosen if any(begin <= stripes[one].offset < end for begin, end in ranges)]
 
     def _read_stripe(
         self, live_rows: LiveRows, reader: OrcReader, stripe: int

@@ -25,9 +25,11 @@ from hiveacid.table.arrow_read.files_to_open import (
 )
 from hiveacid.table.arrow_read.filters import arrow_filter, is_exact
 from hiveacid.table.arrow_read.orc_file import OrcReader
+from hiveacid.table.arrow_read.row_tasks import RowBudget
 from hiveacid.table.arrow_read.scan import PartitionReader, Selection, read_batches, reading_threads
 from hiveacid.table.context import Context
 from hiveacid.table.partitions import PartitionValues, partitions_of, require_changeable
+from hiveacid.table.write.executor_reads import read_on_executors
 from hiveacid.transactions.transaction import Transaction
 
 # Files are read one after the other, and each request to a remote file system takes some 20 ms.
@@ -36,7 +38,8 @@ _MAX_LOCAL_FILES, _MAX_REMOTE_FILES = 500, 8
 _MAX_FILES_WITH_LOCAL_MASTER = 20_000
 _MAX_ROWS = 1_000_000  # that an UPDATE or DELETE may select
 _MAX_JUDGED_ROWS = 100_000  # that Spark judges about as fast as it would scan them
-_ROW_BYTES = 100  # that a row takes in the JVM besides its values
+_MAX_FILES_ON_EXECUTORS = 20_000
+_MAX_EVENT_BYTES = 64 << 20  # each task reads all delete events of its partitions
 _MAX_FOOTERS = 500  # that are read to know what a condition's columns take
 _ALL_ROWS = AllOf(())
 FALLBACK_ERRORS = (StatementError, CatalogError, UnsupportedFeatureError, BadFileError, pa.ArrowException)
@@ -101,7 +104,7 @@ def select_rows(
 ) -> list[SelectedRows] | None:
     """Return the rows that a condition may select; None if a job reads them sooner, or they are too many for the driver.
 
-    ``columns``: to read besides ``ROW__ID``. Raises an error of `FALLBACK_ERRORS`.
+    The driver or tasks on executors read them. ``columns``: to read besides ``ROW__ID``. Raises an error of `FALLBACK_ERRORS`.
     """
     selection = Selection(columns, row_ids=True, for_change=True)
     listed = list_for_driver(context, table, txn, arrow_filter(table, condition.predicate).predicate)
@@ -113,9 +116,15 @@ def select_rows(
     selections = [(files, selection) for files in listed.snapshot.partitions]
     # Reading all columns of a large table only to find too many rows would take long: count them first.
     is_large = listed.whole.bytes > listed.readers.max_bytes
-    if not listed.may_read(context, selections, max_rows, count=is_large):
-        return None
-    return read_selected(context, listed.snapshot, selections, max_rows)
+    match listed.reader(context, selections, max_rows, count=is_large):
+        case ReadBy.DRIVER:
+            return read_selected(context, listed.snapshot, selections, max_rows)
+        case ReadBy.EXECUTORS:
+            batches = read_on_executors(context.env, listed.snapshot, selection, max_rows)
+            partitions = listed.snapshot.partitions
+            if batches is not None:
+                return [_selected_rows(partitions[number], batches[number]) for number in batches]
+    return None
 
 
 def may_read_in_driver(context: Context, table: TableDefinition | None = None) -> bool:
@@ -126,34 +135,41 @@ def may_read_in_driver(context: Context, table: TableDefinition | None = None) -
     context.env.require_plain_names()
     if table is not None:
         require_char_padding(context.env.spark, table)
-    return bool(context.settings.get(setting_definitions.SMALL_CHANGES)) and not context.env.case_sensitive
+    allowed = context.settings.get(setting_definitions.SMALL_CHANGES) and _wanted(context) != ReadBy.JOB
+    return bool(allowed) and not context.env.case_sensitive
+
+
+def _wanted(context: Context) -> str:
+    return context.settings.get(setting_definitions.CHANGES_BY)
 
 
 @dataclass(frozen=True)
 class FilesForDriver:
-    """Files that the driver may read, ``whole``: with all their bytes, and who else may read them."""
+    """Files that the driver or executors may read, ``whole``: with all their bytes, and who may read them."""
 
     snapshot: Snapshot
     whole: ReadSize
     readers: Readers
 
-    def may_read(
+    def reader(
         self,
         context: Context,
         selections: Sequence[tuple[PartitionFiles, Selection]],
         max_rows: int,
         *,
         count: bool,
-    ) -> bool:
-        """Tell whether the driver reads the selected rows, at most ``max_rows``, sooner than a job.
+    ) -> ReadBy:
+        """Return who reads the selected rows in the least time: a job, if they are more than ``max_rows``.
 
         ``selections``: as in `read_selected`. ``count``: ask for the number of rows even if the files are small enough.
         Otherwise their footers tell what the columns of the filter take. The driver reads these, and then knows which
         stripes it needs the other columns of.
         """
+        if _wanted(context) == ReadBy.EXECUTORS:
+            return self.readers.others
         fits = self.readers.choose(self.whole) is ReadBy.DRIVER
         if not fits and not self._choose_driver(_bytes_of_filters(context, self, selections)):
-            return False
+            return self.readers.others
         rows = size = 0
         for files, selection in selections if count or not fits else ():
             others = set(selection.columns).difference(selection.filter_columns)
@@ -162,9 +178,11 @@ class FilesForDriver:
             for file, stripe, batch in reader.batches_of_stripes() if others else ():
                 rows += batch.num_rows
                 size += _share(file, [stripe], others)
-                if rows > max_rows or not (fits or self._choose_driver(size)):
-                    return False
-        return True
+                if rows > max_rows:
+                    return ReadBy.JOB
+                if not (fits or self._choose_driver(size)):
+                    return self.readers.others
+        return ReadBy.DRIVER
 
     def _choose_driver(self, size: int | None) -> bool:
         return size is not None and self.readers.choose(replace(self.whole, bytes=size)) is ReadBy.DRIVER
@@ -194,26 +212,38 @@ def _share(file: OrcReader, stripes: Iterable[int], columns: Iterable[str]) -> i
 def list_for_driver(
     context: Context, table: TableDefinition, txn: Transaction, predicate: Any
 ) -> FilesForDriver | None:
-    """Return the files to read for a filter; None if they are too many for the driver.
+    """Return the files to read for a filter; None if they are too many for the driver and for tasks on executors.
 
     Raises UnsupportedFeatureError as `require_changeable`.
     """
     partitions: Sequence[Partition] | None = partitions_of(context, table, txn)
     max_local = _MAX_FILES_WITH_LOCAL_MASTER if context.env.local else _MAX_LOCAL_FILES
     max_files = max_local if is_local(table.location) else _MAX_REMOTE_FILES
+    executors = _may_executors_read(context, table)
+    most = max(max_files, _MAX_FILES_ON_EXECUTORS) if executors else max_files
     if partitions is not None:
         partitions = possible_partitions(table, partitions, predicate)
-        if len(partitions) > max_files:  # most have a file, and listing them would take time
+        if len(partitions) > most:  # most have a file, and listing them would take time
             return None
     snapshot = take_snapshot(context, table, txn, partitions=partitions)
     require_changeable(context, table, (part.partition for part in snapshot.partitions))
     lengths = [file.length for part in snapshot.partitions for file in (*part.rows, *part.events)]
-    if len(lengths) > max_files:
+    if len(lengths) > most:
         return None
+    events = sum(file.length for part in snapshot.partitions for file in part.events)
     max_bytes = context.settings.get(setting_definitions.SMALL_CHANGES)
-    cores = 0 if context.env.local else context.env.spark.sparkContext.defaultParallelism
-    readers = Readers(max_files, max_bytes, reading_threads(), cores)
+    alone = context.env.local or _wanted(context) == ReadBy.DRIVER
+    cores = 0 if alone else context.env.spark.sparkContext.defaultParallelism
+    executors = executors and events <= _MAX_EVENT_BYTES
+    readers = Readers(max_files, max_bytes, reading_threads(), cores, executors)
     return FilesForDriver(snapshot, ReadSize(len(lengths), sum(lengths)), readers)
+
+
+def _may_executors_read(context: Context, table: TableDefinition) -> bool:
+    """Tell whether tasks in Python may read a table: by a path of the machine's, as far as is known of the executors."""
+    wanted, env = _wanted(context), context.env
+    allowed = wanted == ReadBy.EXECUTORS or (wanted == "auto" and not env.local)
+    return allowed and is_local(table.location) and env.executor_python.usable is not False
 
 
 def read_selected(
@@ -226,18 +256,18 @@ def read_selected(
 
     ``selections``: partitions of the snapshot, each with the rows to select there.
     """
-    rows_left, bytes_left = max_rows, max_bytes_in_driver(context.env)
+    budget = RowBudget(max_rows, max_bytes_in_driver(context.env))
     selected = []
     for files, selection in selections:
         part = replace(snapshot, partitions=(files,))
-        batches = []
-        for batch in read_batches(context, part, selection, reading_threads()):
-            batches.append(batch)
-            rows_left -= batch.num_rows
-            bytes_left -= batch.nbytes + _ROW_BYTES * batch.num_rows
-            if rows_left < 0 or bytes_left < 0:
-                return None
+        batches = budget.take(read_batches(context, part, selection, reading_threads()))
+        if batches is None:
+            return None
         if batches:
-            partition = () if files.partition is None else files.partition.values
-            selected.append(SelectedRows(partition, pa.Table.from_batches(batches)))
+            selected.append(_selected_rows(files, batches))
     return selected
+
+
+def _selected_rows(files: PartitionFiles, batches: Sequence[pa.RecordBatch]) -> SelectedRows:
+    partition = () if files.partition is None else files.partition.values
+    return SelectedRows(partition, pa.Table.from_batches(batches))

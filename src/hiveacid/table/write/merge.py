@@ -21,6 +21,7 @@ from pyspark.sql import DataFrame
 from hiveacid.config import setting_definitions
 from hiveacid.core.format.names import staged_column
 from hiveacid.core.model import Column, Displayed, TableDefinition, TableName
+from hiveacid.core.read_place import ReadBy
 from hiveacid.core.schema.types import is_primitive, parse_type, quote_name, require_set_once, unquoted_name
 from hiveacid.errors import (
     ConfigError,
@@ -386,7 +387,7 @@ def _read_matching(
         (files, _with_keys(selection, keys_in_partition(keys, dict(zip(names, files.values, strict=True)))))
         for files in listed.snapshot.partitions
     ]
-    if not listed.may_read(context, selections, _MAX_ROWS, count=False):
+    if listed.reader(context, selections, _MAX_ROWS, count=False) is not ReadBy.DRIVER:
         return None
     return read_selected(context, listed.snapshot, selections, _MAX_ROWS)
 
