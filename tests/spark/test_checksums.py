@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import pytest
+
 from hiveacid.spark.formats.file_columns import ORC
 from hiveacid.spark.session.capabilities import SparkEnvironment
+from hiveacid.spark.write import write_tasks
 from hiveacid.spark.write.write_tasks import save_frame, without_checksums
 
 if TYPE_CHECKING:
@@ -36,3 +40,20 @@ def test_staged_files_are_written_so(spark: SparkSession, tmp_path: Path) -> Non
     frame = spark.range(3).selectExpr("id AS c0", "id AS k")
     save_frame(SparkEnvironment(spark), frame, ORC, {"compression": "zlib"}, ["k"], str(tmp_path / "staged"))
     assert not checksums(tmp_path / "staged")
+
+
+def test_nor_do_those_of_executors_have_any(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Their file system is another object, which no call of the driver reaches."""
+    monkeypatch.setattr(write_tasks, "driver_runs_tasks", lambda _: False)
+    monkeypatch.setattr(write_tasks, "without_checksums", lambda *_: nullcontext())
+    frame = spark.range(3).selectExpr("id AS c0", "id AS k")
+    report = save_frame(
+        SparkEnvironment(spark), frame, ORC, {"compression": "zlib"}, ["k"], str(tmp_path / "staged")
+    )
+    assert (report.rows, report.files) == (3, 3)
+    assert not checksums(tmp_path / "staged")
+    assert spark.read.orc(str(tmp_path / "staged")).count() == 3
+    frame.write.orc(str(tmp_path / "others"))
+    assert checksums(tmp_path / "others")

@@ -21,7 +21,7 @@ from pyspark.sql import types as T
 
 from hiveacid.core.format.acid_columns import MAX_BUCKETS, MIN_GROUPS, shuffled_size
 from hiveacid.core.schema.types import quote_name
-from hiveacid.spark.session.capabilities import SparkEnvironment
+from hiveacid.spark.session.capabilities import SparkEnvironment, driver_runs_tasks
 from hiveacid.spark.session.classic_session import dataset_class
 from hiveacid.spark.session.jvm import java_packages, java_sequence, java_value
 from hiveacid.spark.write.staged_files import TaskReport
@@ -34,6 +34,11 @@ _ROWS, _FILES = "numOutputRows", "numFiles"  # BasicWriteJobStatsTracker
 _writers: set[object] = set()
 _lock = threading.Lock()
 _LOCAL = "file:///"
+_BARE_FILES = {
+    "fs.file.impl": "org.apache.hadoop.fs.RawLocalFileSystem",
+    "fs.file.impl.disable.cache": "true",
+}
+"""Options of a write whose tasks run in other processes: their file system has no checksums, and is not the one that others share."""
 _SPARK_4 = (4, 0)
 _UNKNOWN = 1 << 62  # Spark's size of a source that tells none (spark.sql.defaultSizeInBytes) is 2**63 - 1
 _HASHED_COLUMNS = 16  # enough to spread the rows, few enough to cost nothing
@@ -56,6 +61,8 @@ def save_frame(
     ``source``, ``options`` and ``keys``: format, options and partition columns of Spark's DataFrameWriter.
     """
     path, options = spark_path(directory), {"maxRecordsPerFile": "0", **options}
+    if is_local(directory) and not driver_runs_tasks(str(env.spark.sparkContext.master)):
+        options |= _BARE_FILES
     with without_checksums(frame, directory):
         if env.version < _SAVE_COMMAND:
             command = _write_command(env, frame, source, {**options, "path": path}, keys)
