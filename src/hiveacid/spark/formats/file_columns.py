@@ -18,7 +18,15 @@ from pyspark.sql import types as T
 
 from hiveacid.core.model import DEFAULT_PARTITION, Column, partition_value
 from hiveacid.core.schema.evolution import ColumnMapping, ColumnSource
-from hiveacid.core.schema.types import HiveType, Primitive, has_primitive, parse_type, quote_name
+from hiveacid.core.schema.partitions import canonical_text
+from hiveacid.core.schema.types import (
+    INTEGER_TYPES,
+    HiveType,
+    Primitive,
+    has_primitive,
+    parse_type,
+    quote_name,
+)
 from hiveacid.errors import BadFileError, UnsupportedFeatureError
 from hiveacid.spark.formats.expressions import Expression, as_column, cast, named
 from hiveacid.spark.formats.types import convert_primitives, cut_to_length, spark_type, store_cast
@@ -176,6 +184,16 @@ def partition_text(column: Column) -> str:
     return f"if(coalesce({text}, '') = '', '{DEFAULT_PARTITION}', {text})"
 
 
+def _as_it_is(value: object, hive: str) -> str | None:
+    """Return the text of a whole number or text that Spark would return unchanged; None for any other value."""
+    if isinstance(value, str) and hive == "string":
+        return value
+    if isinstance(value, bool) or not isinstance(value, (int, str)) or hive not in INTEGER_TYPES:
+        return None
+    text = str(value)
+    return text if canonical_text(text, hive) == text else None
+
+
 def partition_values_as_text(
     env: SparkEnvironment, columns: Mapping[str, Column], values: Mapping[str, object]
 ) -> dict[str, str | None]:
@@ -184,6 +202,9 @@ def partition_values_as_text(
     None: NULL, the empty text, and the name of the default partition that SHOW PARTITIONS prints. Raises SchemaMismatchError, or Spark's error, for a value that is not of its type.
     """
     values = {name: None if value == DEFAULT_PARTITION else value for name, value in values.items()}
+    plain = {name: _as_it_is(value, columns[name].type) for name, value in values.items()}
+    if all(text is not None for text in plain.values()):  # a query takes a job
+        return {name: partition_value(text) for name, text in plain.items()}
     single_row = env.spark.sql("SELECT 1")
     literals = single_row.select(*[F.lit(value).alias(name) for name, value in values.items()])
     types = {field.name: field.dataType for field in literals.schema.fields}

@@ -272,11 +272,12 @@ def _stage(
     """
     table = target.table
     if table.kind is TableKind.FULL_ACID and may_read_in_driver(context) and can_write(table):
-        target_of_rows = target if dynamic else replace(target, table=replace(table, partition_columns=()))
-        frame = new_rows_for_arrow(target_of_rows, rows)
-        count = count_listed_rows(frame)
+        count = count_listed_rows(rows)
         if count is not None and count <= _MAX_LISTED_ROWS:
-            computed = collect_as_arrow(frame)
+            target_of_rows = (
+                target if dynamic else replace(target, table=replace(table, partition_columns=()))
+            )
+            computed = collect_as_arrow(new_rows_for_arrow(target_of_rows, rows))
             staged = stage_computed_rows(context, computed, target_of_rows, directory)
             if staged is not None:
                 return staged

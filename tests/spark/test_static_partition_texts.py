@@ -1,0 +1,53 @@
+"""Partition values that are canonical already become texts without a query, as Spark's query would give them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from hiveacid.core.model import Column
+from hiveacid.spark.formats import file_columns
+from hiveacid.spark.session.capabilities import SparkEnvironment
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+VALUES = [
+    ("int", 7), ("int", "7"), ("int", -1), ("int", 0), ("bigint", 1 << 62), ("tinyint", -128), ("smallint", "32767"),
+    ("string", "a"), ("string", " a "), ("string", ""), ("string", "01"), ("string", "ä/b=c"),
+    ("string", "__HIVE_DEFAULT_PARTITION__"), ("int", None),
+    ("int", "01"), ("int", "+7"), ("int", "-0"), ("int", " 7"), ("string", 7), ("int", True), ("tinyint", 128),
+    ("tinyint", "x"), ("varchar(2)", "abc"), ("date", "2026-01-01"), ("decimal(5,2)", 7), ("boolean", "true"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("policy", ["ansi", "legacy"])
+def test_they_are_those_of_a_query(spark: SparkSession, monkeypatch: pytest.MonkeyPatch, policy: str) -> None:
+    env = SparkEnvironment(spark)
+    before = str(spark.conf.get("spark.sql.storeAssignmentPolicy"))
+    spark.conf.set("spark.sql.storeAssignmentPolicy", policy)
+
+    def texts() -> list[object]:
+        found: list[object] = []
+        for kind, value in VALUES:
+            try:
+                answer = file_columns.partition_values_as_text(env, {"p": Column("p", kind)}, {"p": value})
+                found.append((kind, value, answer["p"]))
+            except Exception as error:  # noqa: BLE001 - the same kind of error
+                found.append((kind, value, type(error)))
+        return found
+
+    try:
+        quick = texts()
+        monkeypatch.setattr(file_columns, "_as_it_is", lambda *_: None)
+        assert quick == texts()
+        assert quick[:4] == [("int", 7, "7"), ("int", "7", "7"), ("int", -1, "-1"), ("int", 0, "0")]
+    finally:
+        spark.conf.set("spark.sql.storeAssignmentPolicy", before)
+
+
+def test_plain_values_need_no_session() -> None:
+    columns = {"p": Column("p", "int"), "q": Column("q", "string")}
+    nothing: SparkEnvironment = None  # type: ignore[assignment] # it would fail
+    assert file_columns.partition_values_as_text(nothing, columns, {"p": 7, "q": "b"}) == {"p": "7", "q": "b"}
