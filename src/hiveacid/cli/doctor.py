@@ -13,11 +13,18 @@ import time
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, replace
 from importlib import metadata
+from importlib.util import find_spec
 from pathlib import Path
 
 import click
 
-from hiveacid.cli.options import escape_controls_of_lines, output_option, store_option
+from hiveacid.cli.options import (
+    ConnectionOptions,
+    escape_controls_of_lines,
+    is_expected,
+    output_option,
+    store_option,
+)
 from hiveacid.errors import HiveAcidError
 from hiveacid.ports.store import WarehouseStore
 
@@ -25,6 +32,11 @@ _JAVA = 17
 _SPARK_VERSIONS = ((3, 5), (5, 0))  # the lowest that is supported, and the lowest that is not
 _PYTHON = (3, 11)
 _FREE_BYTES = 1 << 30  # that the disk should have
+_FREE_MEMORY = 1_500_000_000  # bytes that should be available
+_EXTRAS = {
+    "arrow": "pyorc", "duckdb": "duckdb", "hms": "thrift", "mysql": "pymysql", "pandas": "pandas", "polars": "polars",
+    "postgres": "psycopg", "services": "prometheus_client", "shell": "prompt_toolkit",
+}  # fmt: skip
 _MAX_CLOCK_SKEW = 2.0  # seconds that the file system's clock may differ
 _ANSWER_SECONDS = 30  # seconds that another program has to answer
 
@@ -44,10 +56,14 @@ class Check:
     "-w", "--warehouse", envvar="HIVEACID_WAREHOUSE", metavar="DIRECTORY", help="Look at this warehouse, too."
 )
 @store_option("Look at this transaction store, too.")
+@click.option(
+    "--start", "starts", is_flag=True,
+    help="Also start Spark, and create, change and read a table in a temporary warehouse.",
+)  # fmt: skip
 @output_option("table", "json")
-def doctor(*, warehouse: str | None, store: str | None, output: str) -> None:
-    """Look at Python, Java, PySpark, and the warehouse and its store; exit code 1 if something is wrong."""
-    checks = [python(), java(), pyspark(), *worker_pythons()]
+def doctor(*, warehouse: str | None, store: str | None, starts: bool, output: str) -> None:
+    """Look at Python, Java, PySpark, memory, and the warehouse and its store; exit code 1 if something is wrong."""
+    checks = [python(), java(), pyspark(), *worker_pythons(), *memory(), extras()]
     if warehouse is not None:
         from hiveacid.storage.paths import is_local  # noqa: PLC0415 - --help needs none of it
 
@@ -55,6 +71,8 @@ def doctor(*, warehouse: str | None, store: str | None, output: str) -> None:
         checks += local_warehouse(Path(warehouse)) if local else remote_warehouse(warehouse)
     if warehouse is not None or store is not None:
         checks.append(transaction_store(warehouse or "", store))
+    if starts:
+        checks.append(trial())
     for check in (replace(check, advice="") if check.ok else check for check in checks):
         if output == "json":
             click.echo(json.dumps(asdict(check), ensure_ascii=False))
@@ -125,6 +143,50 @@ def worker_pythons() -> Iterator[Check]:
             description,
             f"unset {variable}, or give it a Python {own_version}",
         )
+
+
+def memory() -> Iterator[Check]:
+    """Check the memory that is available, where the system tells it: Spark's driver takes 1 GB and more."""
+    try:
+        found = re.search(r"MemAvailable: +(\d+) kB", Path("/proc/meminfo").read_text(encoding="ascii"))
+    except OSError:
+        return
+    if found is not None:
+        available = int(found[1]) << 10
+        advice = "free some memory: Spark's driver needs 1 GB, and Python beside it"
+        yield Check("memory", available >= _FREE_MEMORY, f"{available / (1 << 30):.1f} GiB available", advice)
+
+
+def extras() -> Check:
+    """List the optional packages that are installed, and how to install the others; none of them is needed."""
+    missing = [name for name, module in _EXTRAS.items() if find_spec(module) is None]
+    found = ", ".join(name for name in _EXTRAS if name not in missing) or "none"
+    hint = f"; not installed: pip install 'hiveacid[{','.join(missing)}]'" if missing else ""
+    return Check("extras", ok=True, found=f"{found}{hint}")
+
+
+def trial() -> Check:
+    """Start Spark; create, change and read a table in a temporary warehouse."""
+    began = time.monotonic()
+    script = (
+        "CREATE TABLE trial (id INT, item STRING) STORED AS ORC TBLPROPERTIES ('transactional'='true')",
+        "INSERT INTO trial VALUES (1, 'tea'), (2, 'jam')",
+        "UPDATE trial SET item = 'rye' WHERE id = 2",
+    )
+    try:
+        with tempfile.TemporaryDirectory(prefix="hiveacid-doctor-") as place:
+            options = ConnectionOptions(f"{place}/wh", None, (), verbose=False)
+            with options.session(new=True, quiet=True) as session:
+                for statement in script:
+                    session.sql(statement)
+                found = session.sql("SELECT item FROM trial ORDER BY id").collect()
+    except Exception as error:
+        if not is_expected(error):
+            raise
+        return Check("trial", ok=False, found=str(error), advice="the text above names the reason")
+    items = [row["item"] for row in found]
+    seconds = f"a table was created, changed and read in {time.monotonic() - began:.0f} s"
+    return Check("trial", items == ["tea", "rye"], seconds, f"wrong rows ({items}): please report this")
 
 
 def remote_warehouse(warehouse: str) -> Iterator[Check]:
