@@ -28,7 +28,9 @@ DAY, NIGHT = (
 FACTS = FooterFacts(
     3, "struct<`a b`:int,name:string>", True, False, (1, 9, 5, 5, 0, 2), (b"\0\1", b"", b"x" * 300)
 )
-WHOLE = RecordedDirectory("delta_0000001_0000001_0000", (RecordedFile("bucket_00000", 700, FACTS),), True)
+WHOLE = RecordedDirectory(
+    "delta_0000001_0000001_0000", (RecordedFile("bucket_00000", 700, FACTS),), True, 1_790_000_000_123
+)
 FLAT = RecordedDirectory(
     "delta_0000002_0000002_0000",
     (RecordedFile("000000_0", 12), RecordedFile("000001_0", 9, FooterFacts(1, "struct<a:int>"))),

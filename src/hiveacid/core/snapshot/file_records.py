@@ -51,11 +51,16 @@ class RecordedFile(NamedTuple):
 
 @dataclass(frozen=True)
 class RecordedDirectory:
-    """A directory of the ACID layout as a commit left it. ``has_version_file``: it holds ``_orc_acid_version``."""
+    """A directory of the ACID layout as a commit left it. ``has_version_file``: it holds ``_orc_acid_version``.
+
+    ``made``: when its files were published, ms since the epoch by their writer's clock, 0 if unknown. It tells files of one
+    path apart, whose table was dropped and made again, as their modification times do.
+    """
 
     name: str
     files: tuple[RecordedFile, ...] = ()
     has_version_file: bool = False
+    made: int = 0
 
 
 @dataclass(frozen=True)
@@ -75,14 +80,15 @@ class TableRecords:
 
 
 def listed_entries(directories: Iterable[RecordedDirectory]) -> tuple[FileEntry, ...]:
-    """Return the entries that a listing of a location would have of these directories; their times are unknown."""
+    """Return the entries that a listing of a location would have of these directories."""
     entries: list[FileEntry] = []
     for directory in directories:
         name = directory.name
         entries.append(FileEntry(name, is_dir=True))
         if directory.has_version_file:
             entries.append(FileEntry(f"{name}/{ACID_VERSION_FILE}", is_dir=False, size=1))
-        entries += [FileEntry(f"{name}/{file.name}", False, file.size) for file in directory.files]  # noqa: FBT003
+        made = directory.made
+        entries += [FileEntry(f"{name}/{file.name}", False, file.size, made) for file in directory.files]  # noqa: FBT003
     return tuple(entries)
 
 
@@ -130,7 +136,7 @@ def directory_text(directory: RecordedDirectory) -> str:
         rows.append([name, size, facts.rows, numbers[facts.schema], bits, facts.keys, len(facts.statistics)])
         statistics += facts.statistics
     packed = b"".join(len(data).to_bytes(_LENGTH, "big") + data for data in statistics)
-    parts: list[object] = [int(directory.has_version_file), rows]
+    parts: list[object] = [directory.has_version_file | directory.made << 1, rows]
     if schemas:
         parts.append(list(schemas))
     if packed:
@@ -140,7 +146,7 @@ def directory_text(directory: RecordedDirectory) -> str:
 
 def directory_of_text(name: str, text: str) -> RecordedDirectory:
     """Read the text that a store keeps of a directory."""
-    marked, rows, *more = json.loads(text)
+    made, rows, *more = json.loads(text)
     schemas = more[0] if more else ()
     statistics = _unpack(zlib.decompress(b64decode(more[1]))) if len(more) > 1 else iter(())
     files = []
@@ -152,7 +158,7 @@ def directory_of_text(name: str, text: str) -> RecordedDirectory:
         bounds = tuple(next(statistics) for _ in range(columns))
         footer = FooterFacts(count, schemas[schema], bool(bits & 1), bool(bits & 2), tuple(keys), bounds)
         files.append(RecordedFile(file, size, footer))
-    return RecordedDirectory(name, tuple(files), bool(marked))
+    return RecordedDirectory(name, tuple(files), bool(made & 1), made >> 1)
 
 
 def _unpack(packed: bytes) -> Iterator[bytes]:

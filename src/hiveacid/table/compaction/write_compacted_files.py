@@ -188,10 +188,11 @@ def rewrite(job: CompactionJob, writer: CompactionWriter) -> tuple[tuple[str, ..
         delete_staging(fs, scratch)
     if (
         job.level is LayoutLevel.HIVE4
-    ):  # the side files of hive3 are not recorded: readers list the table from now on
+    ):  # the side files of hive3 are not recorded, and the table loses its mark
+        now = job.context.clock.now()
         values = () if job.location.partition is None else job.location.partition.values
         made = {
-            f"{root}/{name}": NewDirectory(values, published.record(f"{directory}/{name}"))
+            f"{root}/{name}": NewDirectory(values, published.record(f"{directory}/{name}", now))
             for name, published in outputs.items()
         }
         job.txn.pending.add_records(job.table.name, made)

@@ -159,8 +159,9 @@ class OutputDirectories:
 
     def record_files(self, published: PublishedFiles) -> None:
         """Let the commit tell the store what was published (`core.snapshot.file_records`)."""
+        now = self.txn.clock.now()
         made = {
-            path: NewDirectory(self.directories[path], published.record(path))
+            path: NewDirectory(self.directories[path], published.record(path, now))
             for path in published.directories
         }
         self.txn.pending.add_records(self.table.name, made)

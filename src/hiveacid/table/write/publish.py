@@ -73,9 +73,9 @@ class PublishedFiles:
     recorded: Mapping[str, tuple[RecordedFile, ...]] = field(default_factory=dict)
     marked: bool = False
 
-    def record(self, path: str) -> RecordedDirectory:
-        """Return the record of one of the directories."""
-        return RecordedDirectory(path.rpartition("/")[2], self.recorded.get(path, ()), self.marked)
+    def record(self, path: str, now: int) -> RecordedDirectory:
+        """Return the record of one of the directories; ``now``: ms since the epoch."""
+        return RecordedDirectory(path.rpartition("/")[2], self.recorded.get(path, ()), self.marked, now)
 
     def total(self, kind: StagedKind) -> int:
         """Return the number of rows of a kind over all partitions."""

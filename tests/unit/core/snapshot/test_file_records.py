@@ -32,7 +32,7 @@ FACTS = st.builds(
 )
 FILES = st.builds(RecordedFile, st.text(min_size=1, max_size=10), NUMBERS, st.none() | FACTS)
 DIRECTORIES = st.builds(
-    RecordedDirectory, st.just("base_0000001"), st.lists(FILES, max_size=4).map(tuple), st.booleans()
+    RecordedDirectory, st.just("base_0000001"), st.lists(FILES, max_size=4).map(tuple), st.booleans(), NUMBERS
 )
 
 
@@ -62,7 +62,7 @@ def test_records_are_small() -> None:
 DELTA = RecordedDirectory(
     "delta_0000001_0000001_0000", (RecordedFile("bucket_00000", 7), RecordedFile("bucket_00001", 8)), True
 )
-LOADED = RecordedDirectory("delta_0000002_0000002_0000", (RecordedFile("000000_0", 9),))
+LOADED = RecordedDirectory("delta_0000002_0000002_0000", (RecordedFile("000000_0", 9),), made=17)
 OVERWRITTEN = RecordedDirectory("base_0000003", (), True)
 
 
@@ -81,7 +81,7 @@ def test_records_look_like_a_listing() -> None:
     ]
     assert listed_entries([LOADED]) == (
         FileEntry("delta_0000002_0000002_0000", is_dir=True),
-        FileEntry("delta_0000002_0000002_0000/000000_0", is_dir=False, size=9),
+        FileEntry("delta_0000002_0000002_0000/000000_0", is_dir=False, size=9, modified=17),
     )
 
 
