@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import cache
-from typing import cast
+from typing import Any, cast
 
 from sqlalchemy import (
     ARRAY,
@@ -21,6 +21,7 @@ from sqlalchemy import (
     BigInteger,
     Connection,
     Executable,
+    FromClause,
     Text,
     bindparam,
     delete,
@@ -340,17 +341,20 @@ def _record_files(committed: ColumnElement[int]) -> list[CTE]:
 
 
 def _conflicts() -> ColumnElement[bool]:
-    """Return the condition that another transaction changed one of the same partitions first."""
-    columns = ("database_name", "table_name", "partition_name", "operation")
-    now = select(_BROUGHT).where(_BROUGHT.c.operation.in_(CONFLICTING))
-    before = own_changes(_TXN_ID).subquery("before")
-    mine = now.union_all(select(*(before.c[name] for name in columns))).cte("mine")
-    theirs = written.alias("theirs")
-    # Partitions are compared by ``=``, because with IS NOT DISTINCT FROM each of 10,000 is compared with each of 10,000.
-    # No partition's name is empty.
-    partition, other = (func.coalesce(rows.c.partition_name, "") for rows in (mine, theirs))
-    same = changes_since(_MOMENT, theirs).join(mine, is_of_same_table(theirs, mine) & (partition == other))
-    return same.exists()
+    """Return the condition that another transaction changed one of the same partitions first.
+
+    An intersection is computed by a hash or a sort. The planner does not know how many partitions there are, and compared each
+    of 10,000 with each of 10,000 in a join, for 35 seconds. NULL, a table without partitions, equals NULL here.
+    """
+
+    def places(rows: FromClause) -> tuple[ColumnElement[Any], ...]:
+        return rows.c.database_name, rows.c.table_name, rows.c.partition_name
+
+    theirs, before = written.alias("theirs"), own_changes(_TXN_ID).subquery("before")
+    now = select(*places(_BROUGHT)).where(_BROUGHT.c.operation.in_(CONFLICTING))
+    mine = now.union_all(select(*places(before))).subquery("mine")
+    changed = changes_since(_MOMENT, theirs).with_only_columns(*places(theirs))
+    return changed.intersect(select(*places(mine))).exists()
 
 
 def _record(done: CTE, *sequence: ColumnElement[int]) -> CTE:
