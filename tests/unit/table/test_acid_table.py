@@ -13,7 +13,7 @@ from hiveacid.table.acid_table import AcidTable
 TABLE: Any = AcidTable(None, TableName("default", "t"))  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("name", ["count", "show", "where", "select", "filter"])
+@pytest.mark.parametrize("name", ["where", "select", "filter", "groupBy", "limit"])
 def test_methods_of_dataframes_are_those_of_to_df(name: str) -> None:
     with pytest.raises(AttributeError, match=rf"a table has no {name}: use t\.to_df\(\)\.{name}"):
         getattr(TABLE, name)
