@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from threading import Event, Thread
+from time import sleep
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -125,6 +127,39 @@ def test_a_job_does_what_tasks_refuse_or_fail_to_do(
         assert table.table("t").delete(f"k = {k}").deleted == 1
         assert read == []
     assert keys(table) == [0, *range(3, 100)]
+
+
+def test_no_job_repeats_what_a_user_has_cancelled(
+    table: AcidSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    context = table.context.env.spark.sparkContext
+    begun = Event()
+
+    def run_in_workers(*_: object) -> None:
+        begun.set()
+        try:
+            context.parallelize([1], 1).map(sleep_long).collect()
+        finally:
+            begun.clear()  # so that the next job, if there is any, would succeed
+            user.join()
+
+    def sleep_long(_: int) -> None:
+        from time import sleep  # noqa: PLC0415 - the worker's
+
+        sleep(60)
+
+    def cancel() -> None:
+        begun.wait(60)
+        while begun.is_set():
+            context.cancelAllJobs()
+            sleep(0.1)
+
+    monkeypatch.setattr(executor_reads, "run_in_workers", run_in_workers)
+    user = Thread(target=cancel)
+    user.start()
+    with pytest.raises(Exception, match="cancelled"):
+        table.table("t").delete("k = 1")
+    assert keys(table) == [*range(100)]
 
 
 def test_too_many_rows_are_a_job(

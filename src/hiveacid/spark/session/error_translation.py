@@ -134,6 +134,11 @@ def is_spark_error(error: BaseException) -> bool:
     return isinstance(error, PySparkException | Py4JError)
 
 
+def is_failed_job(error: BaseException) -> bool:
+    """Tell whether Spark raised an error, other than that a user cancelled the job, which nothing may repeat."""
+    return is_spark_error(error) and "cancelled" not in str(error)
+
+
 def is_unsupported_metastore(error: BaseException) -> bool:
     """Tell whether Spark's own client (of Hive 2.3) failed on a metastore of Hive 4, which lacks its calls."""
     return "Invalid method name: 'get_table'" in str(error)

@@ -17,7 +17,7 @@ import pyarrow as pa
 from pyspark import SparkContext
 
 from hiveacid.spark.session.capabilities import SparkEnvironment
-from hiveacid.spark.session.error_translation import is_spark_error
+from hiveacid.spark.session.error_translation import is_failed_job
 from hiveacid.spark.session.worker_pickling import pickle_for_workers, unpickler
 
 logger = logging.getLogger(__name__)
@@ -78,7 +78,7 @@ def _can_run(context: SparkContext) -> bool:
             context.addPyFile(str(_package(context, version)))
             found = _ask(context)
     except Exception as error:
-        if not is_spark_error(error) or "cancelled" in str(error):  # then nothing is known of the executors
+        if not is_failed_job(error):  # then nothing is known of the executors
             raise
         logger.info("executors cannot run tasks in Python: %s", str(error)[:500])
         return False

@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from hiveacid.spark.formats.driver_frames import max_bytes_in_driver
 from hiveacid.spark.session.capabilities import SparkEnvironment
-from hiveacid.spark.session.error_translation import is_spark_error
+from hiveacid.spark.session.error_translation import is_failed_job
 from hiveacid.spark.session.python_workers import run_in_workers
 from hiveacid.table.arrow_read.files_to_open import Snapshot
 from hiveacid.table.arrow_read.filters import ALWAYS
@@ -43,7 +43,7 @@ def read_on_executors(
     try:
         results = _results(env, tasks)
     except Exception as error:
-        if not is_spark_error(error):
+        if not is_failed_job(error):
             raise
         logger.warning("tasks on executors have failed, a job repeats their work: %s", str(error)[:500])
         return None
