@@ -91,3 +91,23 @@ def test_the_changelog_knows_this_version() -> None:
     assert version is not None
     assert f"## {version[1]}" in (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
     assert f'__version__ = "{version[1]}"' in (ROOT / "src/hiveacid/__init__.py").read_text(encoding="utf-8")
+
+
+def test_the_versions_of_the_compatibility_page_are_those_that_ci_installs() -> None:
+    page = (ROOT / "docs/compatibility.md").read_text(encoding="utf-8")
+    of_sets = {
+        "test": ("pyspark", "pyarrow", "pandas"),
+        "spark-4.0": ("pyspark",),
+        "spark-3.5": ("pyspark",),
+        "arrow": ("polars", "duckdb"),
+    }
+    for name, packages in of_sets.items():
+        pins = (ROOT / f"requirements/{name}.txt").read_text(encoding="utf-8")
+        for package in packages:
+            version = re.search(rf"^{package}==(\S+)", pins, re.MULTILINE)
+            assert version is not None, (name, package)
+            assert re.search(rf"(?<![\d.]){re.escape(version[1])}(?![\d.]*\d)", page), (
+                name,
+                package,
+                version[1],
+            )
