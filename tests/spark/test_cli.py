@@ -8,6 +8,7 @@ import json
 import os
 import subprocess
 import sys
+from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -130,6 +131,24 @@ def test_a_table_for_people(warehouse: str) -> None:
     ).stdout
     assert shown.splitlines()[1:6:2] == ["| id | item | y  |", "|  1 | tea  | 0A |", "+----+------+----+"]
     assert "|  2 | NULL | 0A |" in shown
+
+
+def test_a_person_at_a_terminal_reads_what_a_statement_did(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As in the shell; a pipe gets the row of counts (test_a_process_of_its_own_prints_rows_and_nothing_else)."""
+    monkeypatch.setattr("click.testing._NamedTextIOWrapper.isatty", lambda _: True, raising=False)
+    for shown_on_a_real_terminal in ("hiveacid.cli.options.spark_starts", "hiveacid.cli.sql.at_work"):
+        monkeypatch.setattr(shown_on_a_real_terminal, lambda *_: nullcontext())
+    settings = ("--set", "hive.create.as.acid=true")
+    script = (
+        "CREATE TABLE t (id INT); INSERT INTO t VALUES (1), (2); DELETE FROM t WHERE id = 2; SELECT id FROM t"
+    )
+    result = run("sql", "-w", str(tmp_path / "wh"), *settings, "-e", script)
+    assert result.exit_code == 0, result.output
+    told = [line.rpartition(" in ")[0] for line in result.stderr.splitlines()]
+    assert told == ["done", "2 rows inserted, write id 1", "1 row deleted, write id 2", "1 row"]
+    assert "num_affected_rows" not in result.stdout
 
 
 def test_wrong_calls_end_with_2(warehouse: str) -> None:
