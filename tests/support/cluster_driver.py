@@ -27,7 +27,7 @@ from hiveacid.errors import HiveAcidError
 from hiveacid.spark.session.capabilities import SparkEnvironment
 from hiveacid.spark.session.python_workers import run_in_workers
 from hiveacid.table.arrow_read import row_tasks
-from hiveacid.table.arrow_read.row_tasks import RowTask
+from hiveacid.table.arrow_read.row_tasks import Result, RowTask
 from hiveacid.table.write import executor_reads
 
 if TYPE_CHECKING:
@@ -292,19 +292,18 @@ def formats(master: str, warehouse: Path) -> dict[str, object]:
 
 
 @dataclass(frozen=True)
-class FirstAttempt:
+class FirstAttempt(RowTask):
     """A task whose first attempt ends as ``how`` says."""
 
-    task: RowTask
     marker: str
     how: str
 
-    def __call__(self) -> object:
+    def __call__(self) -> Result:
         """Read the rows, or end."""
         try:
             Path(self.marker).touch(exist_ok=self.how == "always raises")
         except FileExistsError:
-            return self.task()
+            return super().__call__()
         if self.how in ("raises", "always raises"):
             raise RuntimeError(self.how)
         worker = os.getpid()
@@ -336,7 +335,7 @@ def changes(master: str, warehouse: Path) -> dict[str, object]:
     def of(way: str, *arguments: Any) -> object:
         used.append(way)
         task = RowTask.of(*arguments)
-        return FirstAttempt(task, f"{warehouse}/marker-{way}", way) if way else task
+        return FirstAttempt(**vars(task), marker=f"{warehouse}/marker-{way}", how=way) if way else task
 
     done: list[str] = []
 
