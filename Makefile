@@ -122,9 +122,14 @@ docs-serve: .venv-docs/stamp  ## show the documentation on port 8000, and follow
 	@.venv-docs/bin/mkdocs serve
 docs docs-serve: export NO_MKDOCS_2_WARNING := 1
 
+# Fetches the newest packages that the wheel's requirements allow, as a user's pip does.
+.PHONY: release-check
+release-check: .venv-release/stamp  ## build the release of this commit twice, install it, check its content, licences and sizes
+	@.venv-release/bin/python tools/release_check.py
+
 .PHONY: clean
 clean:  ## remove the virtual environment and everything that was built
-	@rm -rf $(VENV) .venv-spark-* .venv-bench .venv-clients .venv-docs build dist site .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	@rm -rf $(VENV) .venv-spark-* .venv-bench .venv-clients .venv-docs .venv-release build dist site .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
 	@echo "== clean"
 
@@ -151,7 +156,7 @@ $(STAMPS)/classes: $(STAMPS)/test $(STAMPS)/project tests/support/servers/class_
 	@$(BIN)/python tests/support/servers/class_archive.py 2>/dev/null || echo "== tests start without it"
 	@touch $@
 
-# The environments beside it: bench, clients, docs, spark-3.5 and spark-4.0.
+# The environments beside it: bench, clients, docs, release, spark-3.5 and spark-4.0.
 .venv-%/stamp: requirements/%.txt requirements/build.txt
 	@python="$$(tools/python.sh)"; echo "== virtual environment .venv-$* from $$python"; "$$python" -m venv .venv-$*
 	@echo "== packages of requirements/$*.txt (a minute or two the first time)"

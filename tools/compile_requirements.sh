@@ -5,7 +5,7 @@ set -euo pipefail
 cd "$(dirname "$0")/../requirements"
 [ -n "${UV:-}" ] || make --silent --directory .. .venv/stamps/compile
 uv="${UV:-../.venv/bin/uv}"
-for name in build runtime test arrow lint docs demo compile spark-3.5 spark-4.0 bench clients; do
+for name in build runtime test arrow lint docs demo compile spark-3.5 spark-4.0 bench clients release; do
     echo "== requirements/$name.txt"
     "$uv" pip compile --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
         --no-annotate --quiet --custom-compile-command tools/compile_requirements.sh \

@@ -18,9 +18,17 @@ MACHINE_PATHS = re.compile(r"/(work|root|home/(?!somebody\b|user\b)\w+|tmp/w)/")
 LARGEST_FILE = 5_000_000  # bytes
 # What lies at the root, and nothing else: programs that were run there leave their checkpoints and databases.
 AT_THE_ROOT = frozenset(
-    {".ci", ".gitignore", "bench", "docs", "examples", "requirements", "src", "tests", "tools"}
-    | {"ARCHITECTURE.md", "CHANGELOG.md", "CONTRIBUTING.md", "LICENSE", "README.md", "STYLE.md"}
-    | {"Makefile", "mkdocs.yml", "pyproject.toml"}
+    {".ci", ".github", ".gitignore", "bench", "docs", "examples", "requirements", "src", "tests", "tools"}
+    | {
+        "ARCHITECTURE.md",
+        "CHANGELOG.md",
+        "CONTRIBUTING.md",
+        "LICENSE",
+        "README.md",
+        "SECURITY.md",
+        "STYLE.md",
+    }
+    | {"CITATION.cff", "Makefile", "mkdocs.yml", "pyproject.toml"}
 )
 # Left behind by Spark, Hive and streaming queries, wherever they were run.
 LEFTOVERS = frozenset(
