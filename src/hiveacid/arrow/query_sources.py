@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset as ds
+import pyarrow.fs
 
 from hiveacid.errors import UnsupportedFeatureError
 
@@ -32,10 +33,34 @@ def _refused(_: object, method: str, *__: object, **___: object) -> NoReturn:
     )
 
 
-class TableDataset(ds.Dataset):  # type: ignore[misc] # Arrow has no types
+class _NoFile(pa.fs.FileSystemHandler):  # type: ignore[misc] # Arrow has no types
+    """File system of the one file of a `TableDataset`, which cannot be opened."""
+
+    def get_type_name(self) -> str:
+        """Return a name for `repr`."""
+        return "hiveacid"
+
+    def normalize_path(self, path: str) -> str:
+        """Return the path."""
+        return path
+
+    def open_input_file(self, _: str) -> NoReturn:
+        """Refuse the scan."""
+        _refused(self, "scan inside Arrow")
+
+    def _unused(self, *_: object) -> NoReturn:
+        raise NotImplementedError
+
+    get_file_info = get_file_info_selector = create_dir = delete_dir = delete_dir_contents = _unused
+    delete_root_dir_contents = delete_file = move = copy_file = _unused
+    open_input_stream = open_output_stream = open_append_stream = _unused
+
+
+class TableDataset(ds.UnionDataset):  # type: ignore[misc] # Arrow has no types
     """Data set whose scans read the current snapshot of a table: `schema`, `scanner`, and Arrow's calls that scan.
 
-    Arrow's other methods would follow a pointer that only its own data sets have, and end the process: they are refused.
+    Arrow's own C++ code would scan a data set without these methods. It finds one file, which refuses: a data set without
+    any C++ object behind it would end the process there. ``ds.write_dataset`` reads the stream.
     """
 
     get_fragments = partialmethod(_refused, "get_fragments")
@@ -44,11 +69,19 @@ class TableDataset(ds.Dataset):  # type: ignore[misc] # Arrow has no types
     join_asof = partialmethod(_refused, "join_asof")
     sort_by = partialmethod(_refused, "sort_by")
     filter = partialmethod(_refused, "filter")
+    __reduce__ = partialmethod(_refused, "pickle")
     partition_expression = property(partial(_refused, method="partition_expression"))
 
     def __init__(self, name: str, schema: pa.Schema, read: Read) -> None:
         """``name``: what `repr` shows. ``schema``: that of the table's definition."""
+        kind = ds.IpcFileFormat()
+        file = kind.make_fragment(name, filesystem=pa.fs.PyFileSystem(_NoFile()))
+        super().__init__(schema, [ds.FileSystemDataset([file], schema, kind)])
         self._name, self._schema, self._read = name, schema, read
+
+    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
+        """Return all rows as a stream: ``ds.write_dataset`` takes it rather than the data set."""
+        return self.scanner().__arrow_c_stream__(requested_schema)
 
     def __repr__(self) -> str:
         """Return the name of the table."""
@@ -78,8 +111,12 @@ class TableDataset(ds.Dataset):  # type: ignore[misc] # Arrow has no types
         return TableScanner(schema, lambda: self._read(names, filter))
 
 
-class TableScanner(ds.Scanner):  # type: ignore[misc] # Arrow has no types
-    """One scan of a `TableDataset`."""
+class TableScanner:
+    """One scan of a `TableDataset`, which reads no batch before it is asked for.
+
+    A scanner of Arrow itself, as of ``Scanner.from_batches``, reads ahead without a bound. Its subclass has no C++ object
+    behind it, so that ``ds.write_dataset`` would end the process; it reads the stream of this one.
+    """
 
     def __init__(self, schema: pa.Schema, batches: Callable[[], Iterator[pa.RecordBatch]]) -> None:
         """``batches``: begins the scan."""
@@ -91,6 +128,10 @@ class TableScanner(ds.Scanner):  # type: ignore[misc] # Arrow has no types
         return self._schema
 
     dataset_schema = projected_schema
+
+    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
+        """Return the rows as a stream of Arrow's C interface."""
+        return self.to_reader().__arrow_c_stream__(requested_schema)
 
     def to_reader(self) -> pa.RecordBatchReader:
         """Return the rows as a reader of batches."""

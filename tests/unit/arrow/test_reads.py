@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import pickle
+from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -211,3 +212,45 @@ def test_a_data_set_has_the_calls_of_arrow_that_scan_and_refuses_the_others(t: A
     own = {name for name in dir(ds.Dataset) if not name.startswith("_")}
     covered = {*vars(TableDataset), "to_table", "to_batches", "head", "count_rows", "take"}
     assert own <= covered  # pyarrow has no other method that could end the process
+
+
+def test_arrow_writes_a_data_set_and_refuses_to_scan_it_itself(t: ArrowTable, tmp_path: Path) -> None:
+    """Both ended the process."""
+    data = t.to_dataset()
+    for number, source in enumerate((data, data.scanner(["id"], filter=pc.field("id") > 3))):
+        target = str(tmp_path / f"written{number}")
+        ds.write_dataset(source, target, format="parquet")
+        assert (
+            sorted(ds.dataset(target).to_table().column("id").to_pylist())
+            == [[1, 2, 3, 4, 5], [4, 5]][number]
+        )
+    assert pa.RecordBatchReader.from_stream(data).read_all().num_rows == 5
+    scans: list[Callable[[], object]] = [
+        lambda: ds.Scanner.from_dataset(data).to_table(),
+        lambda: ds.Scanner.from_dataset(data, columns=[], filter=pc.field("id") > 3).count_rows(),
+        data.children[0].to_table,
+        next(iter(ds.Dataset.get_fragments(data))).to_table,
+    ]
+    for scan in scans:
+        with pytest.raises(UnsupportedFeatureError, match=r"has no scan inside Arrow: call to_table\("):
+            scan()
+    with pytest.raises(UnsupportedFeatureError, match="has no replace_schema"):
+        ds.dataset([data])
+    with pytest.raises(UnsupportedFeatureError, match="has no pickle"):
+        pickle.dumps(data)
+
+
+def test_a_scan_of_a_data_set_reads_no_batch_ahead() -> None:
+    batches: list[int] = []
+
+    def read(names: Sequence[str], _: object) -> Iterator[pa.RecordBatch]:
+        assert names == ["id"]
+        for number in range(99):
+            batches.append(number)
+            yield pa.record_batch({"id": pa.array([number])})
+
+    data = TableDataset("t", pa.schema([("id", pa.int64())]), read)
+    with data.scanner().to_reader() as reader:
+        assert reader.read_next_batch().column(0).to_pylist() == [0]
+    assert data.head(2).num_rows == 2
+    assert batches == [0, 0, 1]
