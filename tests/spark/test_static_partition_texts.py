@@ -22,7 +22,7 @@ VALUES = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("policy", ["ansi", "legacy"])
+@pytest.mark.parametrize("policy", ["ansi", "legacy", "strict"])
 def test_they_are_those_of_a_query(spark: SparkSession, monkeypatch: pytest.MonkeyPatch, policy: str) -> None:
     env = SparkEnvironment(spark)
     before = str(spark.conf.get("spark.sql.storeAssignmentPolicy"))
@@ -43,7 +43,12 @@ def test_they_are_those_of_a_query(spark: SparkSession, monkeypatch: pytest.Monk
         monkeypatch.setattr(file_columns, "_as_it_is", lambda *_: None)
         assert quick == texts()
         assert quick[:4] == [("int", 7, "7"), ("int", "7", "7"), ("int", -1, "-1"), ("int", 0, "0")]
+        # Spark, too, takes a text for a whole number here under each policy: it has static values as texts only
+        spark.sql("CREATE TABLE of_spark (id INT, p INT) USING parquet PARTITIONED BY (p)")
+        spark.sql("INSERT INTO of_spark PARTITION (p = '7') VALUES (1)")
+        assert [row.p for row in spark.sql("SELECT p FROM of_spark").collect()] == [7]
     finally:
+        spark.sql("DROP TABLE IF EXISTS of_spark")
         spark.conf.set("spark.sql.storeAssignmentPolicy", before)
 
 
