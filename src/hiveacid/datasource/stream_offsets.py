@@ -190,9 +190,10 @@ class ChangeSource:
         begin, until = _write_ids_of_offset(table, start), _write_ids_of_offset(table, end)
         if until is None:
             raise ConfigError("the offset of a batch's end holds no valid write-id list")
-        self.release()
         assert self._transactions is not None  # noqa: S101 - opened by `definition`
-        self._held = txn = self._transactions.begin(self._settings, TxnKind.READ_ONLY, start=Start())
+        txn = self._transactions.begin(self._settings, TxnKind.READ_ONLY, start=Start())
+        self.release()  # not before: the cleaner would find a moment without a reader
+        self._held = txn
         try:
             return self._files_of_span(table, txn, begin, until)
         except BaseException:

@@ -62,3 +62,25 @@ def test_times_inside_of_other_types_are_refused_with_the_column(tmp_path: Path)
     create(tmp_path, "id INT, s ARRAY<TIMESTAMP>")
     with pytest.raises(UnsupportedFeatureError, match=f"{TableName('default', 't')}: column s"):
         read(tmp_path)
+
+
+def test_a_second_plan_of_files_begins_its_read_before_the_first_one_ends(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    create(tmp_path, "id INT")
+    source = ChangeSource(ChangeOptions("t", str(tmp_path), None, starting="snapshot"))
+    start, end = source.start_offset(), source.next_end_offset(None)
+    source.files(start, end)
+    first = source._held
+    assert first is not None
+    open_at_release: list[int] = []
+    release = source.release
+    monkeypatch.setattr(
+        source,
+        "release",
+        lambda: (open_at_release.append(len(source.store.valid_txns().open)), release()),
+    )
+    source.files(start, end)
+    assert open_at_release == [2]
+    assert first.ended
+    source.close()
