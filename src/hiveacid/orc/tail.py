@@ -43,7 +43,9 @@ _MAX_NUMBER = (1 << 32) - 1  # ORC keeps all other numbers as 32-bit integers
 _MAX_DEPTH = 100  # types in types
 _STRIPE_FIELDS = 64  # the specification has seven
 _STRIPE_FOOTER_FIELDS_PER_COLUMN = 16  # streams and encodings
-_WRITER_TIME_ZONE = 3  # of a stripe's footer
+_STREAMS, _WRITER_TIME_ZONE = 1, 3  # of a stripe's footer
+_STREAM_KIND, _STREAM_COLUMN, _STREAM_LENGTH = 1, 2, 3
+_INDEX_STREAMS = (6, 7, 8)  # row index and Bloom filters, which precede the values
 _TYPE_FIELDS = 12  # on average for a type: names and children count for the parent
 _METADATA_FIELDS = 8
 _LONGEST_FOOTER, _LONGEST_STATISTICS = 1 << 18, 100  # bytes; hostile ones must not fill the caches
@@ -273,14 +275,37 @@ def writer_time_zone(fs: FileSystem, tail: OrcTail, stripe: Stripe) -> str:
     Raises BadFileError, StorageError.
     """
     start = stripe.offset + stripe.length - stripe.footer_length
-    data = fs.read_bytes(tail.path, start, stripe.footer_length)
-    block_size = DEFAULT_BLOCK_SIZE if tail.source is None else tail.source.block_size
+    footer = _stripe_footer(tail, fs.read_bytes(tail.path, start, stripe.footer_length))
     try:
-        footer = ProtobufMessage.parse(
-            decompress(data, tail.compression, block_size),
-            _STRIPE_FOOTER_FIELDS_PER_COLUMN * (2 + len(tail.types)),
-        )
         return footer.text(_WRITER_TIME_ZONE) or ""
+    except WireError as error:
+        raise _bad_file_error(tail.path, error) from error
+
+
+def data_streams(tail: OrcTail, stripe: Stripe, footer: bytes) -> list[tuple[int, int, int]]:
+    """Return the streams of a stripe's values: column id, first byte in the file, and the byte after the last.
+
+    ``footer``: of the stripe. Raises BadFileError.
+    """
+    found, start = [], stripe.offset
+    try:
+        for packed in _stripe_footer(tail, footer).all_data(_STREAMS):
+            stream = ProtobufMessage.parse(packed)
+            stop = start + (stream.integer(_STREAM_LENGTH) or 0)
+            if (stream.integer(_STREAM_KIND) or 0) not in _INDEX_STREAMS:
+                found.append((stream.integer(_STREAM_COLUMN) or 0, start, stop))
+            start = stop
+    except WireError as error:
+        raise _bad_file_error(tail.path, error) from error
+    return found
+
+
+def _stripe_footer(tail: OrcTail, data: bytes) -> ProtobufMessage:
+    """Parse the footer of a stripe. Raises BadFileError."""
+    block_size = DEFAULT_BLOCK_SIZE if tail.source is None else tail.source.block_size
+    fields = _STRIPE_FOOTER_FIELDS_PER_COLUMN * (2 + len(tail.types))
+    try:
+        return ProtobufMessage.parse(decompress(data, tail.compression, block_size), fields)
     except WireError as error:
         raise _bad_file_error(tail.path, error) from error
 

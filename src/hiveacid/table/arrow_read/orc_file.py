@@ -31,6 +31,7 @@ from hiveacid.orc.writing import MicrosConverter
 from hiveacid.ports.file_system import FileRange, FileSystem
 from hiveacid.storage.local_file_system import local_path
 from hiveacid.storage.paths import is_local
+from hiveacid.table.arrow_read.fetched_ranges import FetchedRanges
 from hiveacid.table.arrow_read.stored_to_table_types import (
     ValueRules,
     decode,
@@ -164,13 +165,30 @@ class OrcReader:
         try:
             if is_local(path) and not self.file.growing:
                 return orc.ORCFile(local_path(path))
-            return orc.ORCFile(pa.PythonFile(FileRange(self._fs, path, self.file.length), mode="r"))
+            file = FileRange if is_local(path) else FetchedRanges
+            source = file(self._fs, path, self.file.length)
+            self._local.source = source
+            return orc.ORCFile(pa.PythonFile(source, mode="r"))
         except (pa.ArrowException, OSError) as error:
             raise BadFileError(f"can't be read ({error})", path=path) from error
 
+    @property
+    def _fetched(self) -> FetchedRanges | None:
+        """Return this thread's file object if the file is remote and open."""
+        source = getattr(self._local, "source", None)
+        return source if isinstance(source, FetchedRanges) else None
+
+    def forget_fetched(self) -> None:
+        """Give back what this thread has fetched of a remote file."""
+        if self._fetched is not None:
+            self._fetched.forget()
+
     def _read(self, stripe: int, columns: Sequence[str] | None) -> pa.RecordBatch:
         try:
-            return self._orc_file.read_stripe(stripe, columns=None if columns is None else [*columns])
+            opened = self._orc_file
+            if self._fetched is not None:
+                self._fetched.fetch(self.tail, stripe, columns)
+            return opened.read_stripe(stripe, columns=None if columns is None else [*columns])
         except pa.ArrowInvalid as error:
             if _OUT_OF_RANGE in str(error):
                 raise _TimeOutOfRangeError from error

@@ -199,7 +199,10 @@ class PartitionReader:
         self, live_rows: LiveRows, reader: OrcReader, stripe: int
     ) -> tuple[OrcReader, int, pa.RecordBatch]:
         """Return a stripe with a batch of its live rows that the filter selects."""
-        return reader, stripe, self._rows_of_stripe(live_rows, reader, stripe)
+        try:
+            return reader, stripe, self._rows_of_stripe(live_rows, reader, stripe)
+        finally:
+            reader.forget_fetched()
 
     def _rows_of_stripe(self, live_rows: LiveRows, reader: OrcReader, stripe: int) -> pa.RecordBatch:
         columns, keep = self._select_rows(live_rows, reader, stripe)
