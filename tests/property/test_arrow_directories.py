@@ -32,6 +32,7 @@ from hiveacid.datasource.change_feed_task import read_file_changes
 from hiveacid.datasource.options import ChangeOptions
 from hiveacid.datasource.stream_offsets import ChangeSource
 from hiveacid.ports.clock import SystemClock
+from hiveacid.storage.file_system_routing import OpenedBefore
 from hiveacid.storage.snapshot_locations import list_locations
 from hiveacid.table.arrow_read import row_tasks, scan
 from hiveacid.table.arrow_read.files_to_open import Snapshot, take_snapshot
@@ -106,7 +107,7 @@ def rows_by_tasks(found: Snapshot, selection: Selection, tasks: int) -> list[Any
     """Return the rows that tasks on executors read of parts of files, by partition, as they would come from there."""
     with patch.object(row_tasks, "_MIN_PART", 1):
         divided = divide_files(found, tasks)
-    made = [RowTask.of(found, parts, selection, 1_000_000, 1 << 30) for parts in divided]
+    made = [RowTask.of(found, parts, selection, 1_000_000, 1 << 30, OpenedBefore()) for parts in divided]
     results = [task() for task in pickle.loads(pickle.dumps(made))]  # noqa: S301 - written here
     assert all(isinstance(result, list) for result in results), results
     parts = [part for result in results for part in pickle.loads(pickle.dumps(result))]  # noqa: S301

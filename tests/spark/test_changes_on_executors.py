@@ -72,6 +72,29 @@ def test_tasks_read_what_the_driver_would_change(table: AcidSession, read: list[
     assert not [*table.table("t").inspect.check()]
 
 
+def test_tasks_read_the_deleted_rows_of_buckets_and_jobs_update_them(
+    table: AcidSession, read: list[int]
+) -> None:
+    """The driver cannot compute the bucket of an updated row, but a deleted one keeps its file's."""
+    table.sql(f"CREATE TABLE b (k INT, v STRING) CLUSTERED BY (k) INTO 3 BUCKETS {ACID}")
+    table.sql("INSERT INTO b SELECT k, v FROM t WHERE k < 60")
+    table.sql("INSERT INTO b SELECT k, v FROM t WHERE k >= 60")
+    assert table.table("b").delete("k % 4 = 1 OR v = 'v6'").deleted == 35
+    (tasks,) = read
+    assert tasks > 1
+    kept = [k for k in range(100) if k % 4 != 1 and k % 10 != 6]
+    assert table.table("b").update({"v": "'set'"}, where="k > 50 AND k < 70").updated == sum(
+        50 < k < 70 for k in kept
+    )
+    assert table.table("b").delete("v = 'set' AND k <> 60").deleted == sum(50 < k < 70 for k in kept) - 1
+    left = [k for k in kept if not 50 < k < 70 or k == 60]
+    assert sorted(row[0] for row in table.sql("SELECT k FROM b").collect()) == left
+    assert len(read) == 2  # no task read for the UPDATE
+    table.table("b").compact("major")
+    assert sorted(row[0] for row in table.sql("SELECT k FROM b").collect()) == left
+    assert not [*table.table("b").inspect.check()]
+
+
 def test_a_column_that_files_lack_originals_and_streamed_rows(table: AcidSession, read: list[int]) -> None:
     table.sql("CREATE TABLE flat (k INT, v STRING) STORED AS ORC")
     table.sql("INSERT INTO flat SELECT CAST(id AS INT), 'old' FROM range(200, 220, 1, 2)")

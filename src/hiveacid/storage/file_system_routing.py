@@ -10,8 +10,8 @@ from __future__ import annotations
 import os
 import re
 import threading
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING
@@ -21,7 +21,7 @@ from hiveacid.errors import StorageError, UnsupportedFeatureError
 from hiveacid.ports.file_system import FileSystem, FileVersion
 from hiveacid.storage.arrow_file_system import ArrowFileSystem, blocks
 from hiveacid.storage.local_file_system import LocalFileSystem, require_version
-from hiveacid.storage.paths import S3, StorageUri, is_local, parse_uri
+from hiveacid.storage.paths import OBJECT_STORES, S3, StorageUri, is_local, parse_uri
 
 if TYPE_CHECKING:
     import pyarrow.fs
@@ -262,6 +262,37 @@ class AnyFileSystem:
     def delete_listed(self, root: str, entries: Sequence[FileEntry]) -> tuple[str, ...]:
         """See `ports.FileSystem`."""
         return self.at(root).delete_listed(root, entries)
+
+
+@dataclass(frozen=True)
+class OpenedBefore:
+    """Opener for tasks in other processes: file systems that this one has opened, by scheme and host.
+
+    It can be pickled. The pickle holds the credentials that this process has from settings; no text shows them.
+    """
+
+    opened: Mapping[tuple[str, str], ArrowFileSystem] = field(default_factory=dict, repr=False)
+
+    @classmethod
+    def of(cls, fs: FileSystem, paths: Iterable[str]) -> OpenedBefore | None:
+        """Return the opener for the files of these paths; None if other processes cannot open them in the same way.
+
+        Those of HDFS cannot: this process opens it by its JVM, and Arrow would begin a JVM in each Python worker.
+        """
+        opened = {}
+        for uri in {replace(parse_uri(path), path="") for path in paths if not is_local(path)}:
+            found = fs.at(str(uri)) if isinstance(fs, AnyFileSystem) and uri.scheme in OBJECT_STORES else None
+            if not isinstance(found, ArrowFileSystem):
+                return None
+            opened[uri.scheme, uri.authority] = replace(found, copier=None)
+        return cls(opened)
+
+    def __call__(self, uri: StorageUri) -> FileSystem:
+        """Return a file system. Raises StorageError for one that was not opened."""
+        found = self.opened.get((uri.scheme, uri.authority))
+        if found is None:
+            raise StorageError(f"this task has no access to {uri.scheme}://{uri.authority}")
+        return found
 
 
 def size_of(fs: FileSystem, path: str) -> int:

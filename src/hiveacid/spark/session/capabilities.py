@@ -129,9 +129,13 @@ class ExecutorTimeZones:
 
 @dataclass
 class ExecutorPython:
-    """Knowledge of whether an application's executors can run tasks of hiveacid (`spark.session.python_workers`); None: not yet asked."""
+    """Knowledge of whether an application's executors can run tasks of hiveacid (`spark.session.python_workers`); None: not yet asked.
+
+    ``without_access``: scheme and host of file systems that they could not read.
+    """
 
     usable: bool | None = None
+    without_access: set[tuple[str, str]] = field(default_factory=set)
     lock: threading.Lock = field(default_factory=threading.Lock)
 
 

@@ -13,7 +13,7 @@ import errno
 import logging
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import pairwise
 from types import TracebackType
@@ -52,7 +52,7 @@ class SessionFileSystems:
     """
 
     env: SparkEnvironment
-    connection_settings: Mapping[str, str]
+    connection_settings: Mapping[str, str] = field(repr=False)
 
     def __call__(self, place: StorageUri) -> FileSystem:
         """Open the file system of a URI. Raises UnsupportedFeatureError, StorageError."""

@@ -7,15 +7,16 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import TypeAlias
 
 import pyarrow as pa
 
 from hiveacid.core.snapshot.scan_plan import ScanFile
-from hiveacid.errors import HiveAcidError
-from hiveacid.storage.local_file_system import LocalFileSystem
+from hiveacid.errors import HiveAcidError, StorageError
+from hiveacid.ports.file_system import FileSystem
+from hiveacid.storage.file_system_routing import AnyFileSystem, Opener
 from hiveacid.table.arrow_read.files_to_open import PartitionFiles, Snapshot
 from hiveacid.table.arrow_read.scan import PartitionReader, Selection
 
@@ -89,9 +90,10 @@ class PartitionRows:
 
 @dataclass(frozen=True)
 class Refusal:
-    """A reason why rows can be read neither by a task nor in the driver."""
+    """A reason why a task cannot read rows. ``no_access``: it cannot read the file system."""
 
     reason: str
+    no_access: bool = False
 
 
 Result: TypeAlias = list[PartitionRows] | Refusal | None
@@ -100,7 +102,10 @@ Result: TypeAlias = list[PartitionRows] | Refusal | None
 
 @dataclass(frozen=True)
 class RowTask:
-    """A task: parts of files, and what its reader needs. ``snapshot`` has the partitions of the parts only, by ``numbers``."""
+    """A task: parts of files, and what its reader needs. ``snapshot`` has the partitions of the parts only, by ``numbers``.
+
+    ``opener``: of remote file systems.
+    """
 
     snapshot: Snapshot
     numbers: tuple[int, ...]
@@ -108,6 +113,7 @@ class RowTask:
     selection: Selection
     max_rows: int
     max_bytes: int
+    opener: Opener = field(repr=False)
 
     @classmethod
     def of(
@@ -117,6 +123,7 @@ class RowTask:
         selection: Selection,
         max_rows: int,
         max_bytes: int,
+        opener: Opener,
     ) -> RowTask:
         """Return the task that reads these parts."""
         files: dict[int, dict[str, ScanFile]] = defaultdict(dict)
@@ -127,20 +134,20 @@ class RowTask:
             for number, found in files.items()
         )
         own = replace(snapshot, partitions=partitions)
-        return cls(own, tuple(files), tuple(parts), selection, max_rows, max_bytes)
+        return cls(own, tuple(files), tuple(parts), selection, max_rows, max_bytes, opener)
 
     def __call__(self) -> Result:
         """Read the rows. A repetition, or a second attempt beside the first, returns the same."""
         try:
             return self._read()
         except (HiveAcidError, pa.ArrowException) as error:
-            return Refusal(f"{type(error).__name__}: {error}")
+            return Refusal(f"{type(error).__name__}: {error}", no_access=isinstance(error, StorageError))
 
     def _read(self) -> list[PartitionRows] | None:
-        budget = RowBudget(self.max_rows, self.max_bytes)
+        budget, fs = RowBudget(self.max_rows, self.max_bytes), AnyFileSystem(self.opener)
         found = []
         for number, files in zip(self.numbers, self.snapshot.partitions, strict=True):
-            batches = budget.take(self._batches(number, files))
+            batches = budget.take(self._batches(fs, number, files))
             if batches is None:
                 return None
             if batches:
@@ -151,10 +158,10 @@ class RowTask:
                 found.append(PartitionRows(number, sink.getvalue().to_pybytes()))
         return found
 
-    def _batches(self, number: int, files: PartitionFiles) -> Iterator[pa.RecordBatch]:
+    def _batches(self, fs: FileSystem, number: int, files: PartitionFiles) -> Iterator[pa.RecordBatch]:
         ranges: dict[str, list[tuple[int, int]]] = defaultdict(list)
         for part in self.parts:
             if part.partition == number:
                 ranges[part.file.path].append((part.begin, part.end))
-        reader = PartitionReader(LocalFileSystem(), self.snapshot, files, self.selection, ranges=ranges)
+        reader = PartitionReader(fs, self.snapshot, files, self.selection, ranges=ranges)
         return reader.batches()

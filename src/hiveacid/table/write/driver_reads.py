@@ -16,6 +16,7 @@ from hiveacid.errors import BadFileError, CatalogError, StatementError, Unsuppor
 from hiveacid.spark.formats.driver_frames import Members, max_bytes_in_driver, members_of
 from hiveacid.spark.predicates.column_conditions import predicate_of, require_char_padding
 from hiveacid.spark.session.capabilities import SparkEnvironment
+from hiveacid.storage.file_system_routing import OpenedBefore
 from hiveacid.storage.paths import is_local
 from hiveacid.table.arrow_read.files_to_open import (
     PartitionFiles,
@@ -120,7 +121,7 @@ def select_rows(
         case ReadBy.DRIVER:
             return read_selected(context, listed.snapshot, selections, max_rows)
         case ReadBy.EXECUTORS:
-            batches = read_on_executors(context.env, listed.snapshot, selection, max_rows)
+            batches = read_on_executors(context, listed.snapshot, selection, max_rows)
             partitions = listed.snapshot.partitions
             if batches is not None:
                 return [_selected_rows(partitions[number], batches[number]) for number in batches]
@@ -240,10 +241,13 @@ def list_for_driver(
 
 
 def _may_executors_read(context: Context, table: TableDefinition) -> bool:
-    """Tell whether tasks in Python may read a table: by a path of the machine's, as far as is known of the executors."""
-    wanted, env = _wanted(context), context.env
-    allowed = wanted == ReadBy.EXECUTORS or (wanted == "auto" and not env.local)
-    return allowed and is_local(table.location) and env.executor_python.usable is not False
+    """Tell whether tasks in Python may read a table, as far as is known of the executors."""
+    wanted, python = _wanted(context), context.env.executor_python
+    allowed = wanted == ReadBy.EXECUTORS or (wanted == "auto" and not context.env.local)
+    if not allowed or python.usable is False:
+        return False
+    opener = OpenedBefore.of(context.fs, [table.location])
+    return opener is not None and python.without_access.isdisjoint(opener.opened)
 
 
 def read_selected(

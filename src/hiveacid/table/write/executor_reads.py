@@ -17,10 +17,12 @@ from hiveacid.spark.formats.driver_frames import max_bytes_in_driver
 from hiveacid.spark.session.capabilities import SparkEnvironment
 from hiveacid.spark.session.error_translation import is_failed_job
 from hiveacid.spark.session.python_workers import run_in_workers
+from hiveacid.storage.file_system_routing import OpenedBefore
 from hiveacid.table.arrow_read.files_to_open import Snapshot
 from hiveacid.table.arrow_read.filters import ALWAYS
-from hiveacid.table.arrow_read.row_tasks import Result, RowBudget, RowTask, divide_files
+from hiveacid.table.arrow_read.row_tasks import Refusal, Result, RowBudget, RowTask, divide_files
 from hiveacid.table.arrow_read.scan import Selection
+from hiveacid.table.context import Context
 
 logger = logging.getLogger(__name__)
 
@@ -29,7 +31,7 @@ _AT_ONCE = 4  # times the rows and bytes that a statement may have
 
 
 def read_on_executors(
-    env: SparkEnvironment, snapshot: Snapshot, selection: Selection, max_rows: int
+    context: Context, snapshot: Snapshot, selection: Selection, max_rows: int
 ) -> dict[int, list[pa.RecordBatch]] | None:
     """Return the selected rows by the number of their partition in the snapshot.
 
@@ -37,9 +39,13 @@ def read_on_executors(
     """
     if selection.predicate is None or selection.predicate.equals(ALWAYS):
         return None  # all rows, which are too many
-    limits = max_rows, max_bytes_in_driver(env)
+    env, limits = context.env, (max_rows, max_bytes_in_driver(context.env))
+    paths = [file.path for part in snapshot.partitions for file in (*part.rows, *part.events)]
+    opener = OpenedBefore.of(context.fs, paths)
+    if opener is None or not env.executor_python.without_access.isdisjoint(opener.opened):
+        return None
     groups = divide_files(snapshot, env.spark.sparkContext.defaultParallelism * _TASKS_OF_A_CORE)
-    tasks = [RowTask.of(snapshot, parts, selection, *limits) for parts in groups]
+    tasks = [RowTask.of(snapshot, parts, selection, *limits, opener) for parts in groups]
     try:
         results = _results(env, tasks)
     except Exception as error:
@@ -54,6 +60,11 @@ def read_on_executors(
     for result in results:
         if not isinstance(result, list):
             logger.debug("a job has to read the rows: %s", result or "they are too many")
+            if isinstance(result, Refusal) and result.no_access and opener.opened:
+                env.executor_python.without_access.update(opener.opened)
+                logger.warning(
+                    "Python on executors gets no access, so that jobs read what is there: %s", result.reason
+                )
             return None
         for part in result:
             taken = budget.take(part.batches())

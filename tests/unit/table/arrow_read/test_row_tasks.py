@@ -13,6 +13,7 @@ from hiveacid.core.format.write_id_lists import ValidWriteIdList
 from hiveacid.core.model import WriteId
 from hiveacid.core.snapshot.directory_listing import DataFile
 from hiveacid.core.snapshot.scan_plan import ScanFile
+from hiveacid.storage.file_system_routing import OpenedBefore
 from hiveacid.table.arrow_read import row_tasks
 from hiveacid.table.arrow_read.files_to_open import PartitionFiles, Snapshot
 from hiveacid.table.arrow_read.row_tasks import Refusal, RowBudget, RowTask, divide_files
@@ -87,7 +88,7 @@ def test_a_budget_ends_with_its_rows_and_with_their_bytes() -> None:
 
 def test_a_file_that_cannot_be_read_is_a_refusal() -> None:
     files = snapshot([[100]])
-    task = RowTask.of(files, divide_files(files, 1)[0], Selection((), row_ids=True), 10, 10)
+    task = RowTask.of(files, divide_files(files, 1)[0], Selection((), row_ids=True), 10, 10, OpenedBefore())
     refusal = task()
     assert isinstance(refusal, Refusal)
     assert "/nowhere/0/bucket_00000" in refusal.reason
