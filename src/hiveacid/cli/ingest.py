@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import stat
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -153,9 +154,14 @@ def _create_table(
 
 
 def _beginning(path: str) -> bytes:
-    """Return the whole lines among the first bytes of a file; all of a file that ends within them."""
+    """Return the whole lines among the first bytes of a file; all of a file that ends within them.
+
+    Raises click.UsageError for a pipe, whose lines would be gone when they are written.
+    """
     data = b""
     with _opened(path) as descriptor:
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            raise click.UsageError(f"--create reads FILE twice, and {path} is a pipe: save its lines first")
         while len(data) < _SAMPLE and (block := os.read(descriptor, _SAMPLE - len(data))):
             data += block
     return data if len(data) < _SAMPLE else data.rpartition(b"\n")[0]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -170,6 +171,12 @@ def test_a_table_is_created_for_the_lines_of_a_file(tmp_path: Path) -> None:
     assert sum(len(found) for found in read_table(tmp_path / "new" / "sales", valid, 0).values()) == 2
     for wrong in (["-", *arguments], [str(csv_file), "--create", "--format", "csv", "-w", new]):
         assert ingest("other", *wrong).exit_code == 2
+    source, sink = os.pipe()
+    os.write(sink, b"id\n1\n")
+    os.close(sink)
+    piped = ingest("other", f"/dev/fd/{source}", *arguments)  # of the shell's <(…): it can be read once
+    os.close(source)
+    assert (piped.exit_code, "is a pipe" in piped.output) == (2, True)
     (tmp_path / "b.csv").write_text("zip,id,day\nx,1,2026-01-01\n", encoding="utf-8")
     swapped = ingest("sales", str(tmp_path / "b.csv"), *arguments)
     assert "the header names the columns in another order" in swapped.stderr
