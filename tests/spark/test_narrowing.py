@@ -198,6 +198,36 @@ def test_on_a_cluster_the_driver_keeps_the_source(
     assert (report.updated, len(scans)) == (10, 1)
 
 
+@pytest.mark.parametrize("case", ["wider than Spark's estimate", "lost with its executor"])
+def test_on_a_cluster_a_job_takes_a_source_that_cannot_come_to_the_driver(
+    acid: AcidSession, spark: SparkSession, monkeypatch: pytest.MonkeyPatch, scans: list[object], case: str
+) -> None:
+    monkeypatch.setattr(capabilities, "is_local_master", lambda _: False)
+    measure = driver_frames.computed_bytes
+
+    def lose(env: SparkEnvironment, frame: DataFrame) -> int:
+        size = measure(env, frame)
+        frame._jdf.queryExecution().analyzed().rdd().unpersist(True)
+        return size
+
+    if case == "lost with its executor":
+        monkeypatch.setattr(driver_frames, "computed_bytes", lose)
+    else:
+        monkeypatch.setattr(driver_frames, "max_bytes_in_driver", lambda _: 500_000)
+        monkeypatch.setattr(driver_frames, "collect_as_arrow", lambda _: pytest.fail("these are 1 MB"))
+    acid.sql(CREATE)
+    acid.sql(FILL)
+    source = spark.range(195, 205).selectExpr("id AS k", "repeat('x', 100000) AS w")
+    merged = (
+        acid.table("t").merge(source, on="t.id = s.k").when_matched_update({"v": "left(s.w, 3)"}).execute()
+    )
+    assert (merged.updated, len(scans)) == (5, 1)
+    assert rows(acid, "SELECT id, v FROM t WHERE id > 193") == [
+        (194, "v194"),
+        *((n, "xxx") for n in range(195, 200)),
+    ]
+
+
 def test_large_sources_and_many_matches_are_left_to_jobs(
     acid: AcidSession, spark: SparkSession, monkeypatch: pytest.MonkeyPatch, scans: list[object]
 ) -> None:

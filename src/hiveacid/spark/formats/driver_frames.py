@@ -6,6 +6,7 @@ those that Spark knows without a job.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
@@ -25,8 +26,10 @@ from hiveacid.errors import ConfigError, HiveAcidError, UnsupportedFeatureError
 from hiveacid.spark.formats.types import ROW_ID_TYPE, column_type
 from hiveacid.spark.session.capabilities import SparkEnvironment
 from hiveacid.spark.session.classic_session import frame_of_plan, plan_of
-from hiveacid.spark.session.error_translation import is_spark_error, translate_errors
+from hiveacid.spark.session.error_translation import is_failed_job, is_spark_error, translate_errors
 from hiveacid.spark.session.jvm import java_class, scala_items, session_of
+
+logger = logging.getLogger(__name__)
 
 ROUND_TRIP_TYPES = NUMERIC_TYPES | {"string", "varchar", "boolean", "date", "binary"}
 """Types whose values stay the same from Arrow to Spark and back; timestamps, char and nested types may not."""
@@ -103,19 +106,29 @@ def computed_once(frame: DataFrame) -> DataFrame:
 
 
 def collect_rows(env: SparkEnvironment, frame: DataFrame, max_rows: int) -> pa.Table | None:
-    """Return the rows of a frame as `collect_as_arrow`; None if a task has more than ``max_rows``.
+    """Return the rows of a frame as `collect_as_arrow`; None for more than ``max_rows``, or than `max_bytes_in_driver`.
 
-    Each task stops there. A LIMIT would bring all rows to one more task first.
+    Executors compute and keep them first: only then is it known what they take. Each task stops after ``max_rows``; a LIMIT
+    would bring all rows to one more task. None also if an executor is lost with its part.
     """
     limit_of_tasks = plan_of(frame.limit(max_rows + 1)).child()
-    rows = collect_as_arrow(frame_of_plan(env, limit_of_tasks))
+    computed = frame_of_plan(env, limit_of_tasks).localCheckpoint()
+    if computed_bytes(env, computed) > max_bytes_in_driver(env):
+        return None
+    try:
+        rows = collect_as_arrow(computed)
+    except Exception as error:
+        if not is_failed_job(error):
+            raise
+        logger.warning("rows that executors kept are lost, a job computes them anew: %s", str(error)[:500])
+        return None
     return rows if rows.num_rows <= max_rows else None
 
 
 def collected_once(
     env: SparkEnvironment, frame: DataFrame, max_rows: int
 ) -> tuple[DataFrame, pa.Table] | None:
-    """Return a frame of the rows that ``frame`` has now, and the rows; None for more rows, or if Arrow may change a value.
+    """Return a frame of the rows that ``frame`` has now, and the rows; None as `collect_rows`, or if Arrow may change a value.
 
     No executor can lose them. Columns of ``frame`` are columns of the new one, too.
     """

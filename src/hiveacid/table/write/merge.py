@@ -329,7 +329,7 @@ class ComputedSource:
         """Compute a source; None if it cannot be kept.
 
         With a local master the JVM keeps it. On a cluster an executor would keep a part, and Spark cannot compute a lost part
-        again; so the rows come to this process.
+        again; so the rows come to this process, if they are few.
         """
         env, names = context.env, [pair.source for pair in read.pairs]
         if not env.local:
@@ -340,7 +340,7 @@ class ComputedSource:
             frame, rows = collected
             columns = [column.lower() for column in source.columns]
             keys = rows.select([columns.index(name.lower()) for name in names])
-            return cls(frame, keys, rows.nbytes <= max_bytes_in_driver(env))
+            return cls(frame, keys, small=True)
         frame = computed_once(source)
         keys = collect_as_arrow(frame.select(*map(quote_name, names)).limit(_MAX_ROWS + 1))
         return cls(frame, keys, computed_bytes(env, frame) <= max_bytes_in_driver(env))
