@@ -134,9 +134,12 @@ def is_spark_error(error: BaseException) -> bool:
     return isinstance(error, PySparkException | Py4JError)
 
 
+_CANCELLED = re.compile(r"\bJob \d+ cancelled\b")  # not the name of a table in a path
+
+
 def is_failed_job(error: BaseException) -> bool:
     """Tell whether Spark raised an error, other than that a user cancelled the job, which nothing may repeat."""
-    return is_spark_error(error) and "cancelled" not in str(error)
+    return is_spark_error(error) and not _CANCELLED.search(str(error))
 
 
 def is_unsupported_metastore(error: BaseException) -> bool:

@@ -6,7 +6,7 @@ import pytest
 from pyspark.errors import PySparkException
 
 from hiveacid.errors import StorageError
-from hiveacid.spark.session.error_translation import translate
+from hiveacid.spark.session.error_translation import is_failed_job, translate
 
 _TASK = (
     "org.apache.spark.SparkException: Job aborted due to stage failure: Task 0 in stage 3.0 failed 4 times: "
@@ -33,3 +33,15 @@ def test_a_full_disk_is_told_without_classes_of_java() -> None:
     error = translate(PySparkException(message=said))
     assert isinstance(error, StorageError)
     assert str(error) == "No space left on device (rows were written to file:/wh/t)"
+
+
+@pytest.mark.parametrize(
+    ("said", "failed"),
+    [
+        (f"{_TASK}java.io.FileNotFoundException: /wh/cancelled_orders/bucket_00000", True),
+        ("[SPARK_JOB_CANCELLED] Job 7 cancelled as part of cancellation of all jobs SQLSTATE: XXKDA", False),
+        ("org.apache.spark.SparkException: Job 0 cancelled part of cancelled job group 12", False),
+    ],
+)
+def test_a_cancelled_job_has_not_failed(said: str, *, failed: bool) -> None:
+    assert is_failed_job(PySparkException(message=said)) is failed
