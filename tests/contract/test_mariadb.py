@@ -3,15 +3,26 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
+from random import Random
 
 import pytest
 from server_rules import Place, ServerContract, ServerRules
 from sqlalchemy import text
 
+from hiveacid.core.snapshot.file_records import (
+    FooterFacts,
+    NewDirectory,
+    RecordedDirectory,
+    RecordedFile,
+    TableRecords,
+)
+from hiveacid.ports.catalog import CatalogChanges
 from hiveacid.ports.clock import SystemClock
+from hiveacid.ports.transactions import Start
 from hiveacid.stores.sql.database import Database
 from hiveacid.stores.sql.store import MIGRATIONS, SqlStore, migrate
-from support.samples import CLIENT
+from support.samples import CLIENT, ORDERS, database, table
 from support.servers.databases import Server
 
 
@@ -47,6 +58,24 @@ def test_a_schema_that_was_left_half_made_is_finished(place: Place) -> None:
     store = SqlStore(url)
     assert store.open_txns(CLIENT, 3) == (1, 2, 3)
     store.close()
+
+
+def test_a_commit_of_many_wide_files_fits_into_a_packet(place: Place) -> None:
+    """The server refuses statements of more than max_allowed_packet, 16 MB by default."""
+    place.empty()
+    store = SqlStore(place.url)
+    store.create_database(database())
+    store.create_table(replace(table(), partition_columns=()), unoccupied=True)
+    names, sample = [f"bucket_{number:05d}" for number in range(1500)], Random(1)
+    facts = [FooterFacts(1, "struct<a:int>", statistics=(sample.randbytes(16_000),)) for _ in names]
+    files = tuple(RecordedFile(name, 9, fact) for name, fact in zip(names, facts, strict=True))
+    made = RecordedDirectory("delta_0000001_0000001_0000", files)
+    txn_id = store.begin_txn(CLIENT, Start((), (ORDERS,), (ORDERS,))).txn_id
+    store.commit_txn(txn_id, CatalogChanges(records=(TableRecords(ORDERS, (NewDirectory((), made),)),)))
+    found = store.recorded_files(ORDERS, None)
+    store.close()
+    assert found is not None
+    assert [file.name for file in found[()][0].files] == names
 
 
 def test_a_connection_that_the_server_has_closed_is_replaced(place: Place) -> None:

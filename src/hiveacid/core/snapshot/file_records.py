@@ -15,7 +15,7 @@ import json
 import zlib
 from base64 import b64decode, b64encode
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from hiveacid.core.format.names import ACID_VERSION_FILE
@@ -24,6 +24,7 @@ from hiveacid.core.snapshot.directory_listing import FileEntry
 from hiveacid.core.snapshot.selection import AcidState
 
 _LENGTH = 4  # bytes of a length among the statistics
+_LONGEST = 4 << 20  # characters of a text: MariaDB refuses a statement of more than 16 MB
 
 
 class FooterFacts(NamedTuple):
@@ -123,7 +124,17 @@ def _read_files(state: AcidState) -> Mapping[str, str]:
 
 
 def directory_text(directory: RecordedDirectory) -> str:
-    """Return the text that a store keeps of a directory, beside its name: JSON in ASCII."""
+    """Return the text that a store keeps of a directory, beside its name: JSON in ASCII.
+
+    It is without the files' facts if it would be too long with them.
+    """
+    text = _text(directory)
+    if len(text) <= _LONGEST:
+        return text
+    return _text(replace(directory, files=tuple(file._replace(facts=None) for file in directory.files)))
+
+
+def _text(directory: RecordedDirectory) -> str:
     schemas = dict.fromkeys(file.facts.schema for file in directory.files if file.facts is not None)
     numbers = {schema: number for number, schema in enumerate(schemas)}
     rows: list[list[object]] = []

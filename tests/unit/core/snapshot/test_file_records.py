@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from random import Random
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -42,6 +44,17 @@ def test_a_record_comes_back_from_its_text(directory: RecordedDirectory) -> None
     text = directory_text(directory)
     assert text.isascii()
     assert directory_of_text(directory.name, text) == directory
+
+
+def test_facts_that_a_statement_has_no_room_for_are_not_recorded() -> None:
+    """As of 1,000 files with hundreds of columns each. The directory is told all the same."""
+    sample = Random(1)
+    facts = [FooterFacts(1, "struct<a:int>", statistics=(sample.randbytes(12_000),)) for _ in range(400)]
+    files = tuple(RecordedFile(f"bucket_{number:05d}", 700, one) for number, one in enumerate(facts))
+    few, many = RecordedDirectory("base_0000001", files[:100]), RecordedDirectory("base_0000001", files)
+    assert directory_of_text(few.name, directory_text(few)) == few
+    told = directory_of_text(many.name, directory_text(many))
+    assert told.files == tuple(RecordedFile(file.name, file.size) for file in files)
 
 
 def test_records_are_small() -> None:
