@@ -117,6 +117,7 @@ class Gate:
     proxy: Proxy | None = None
     seconds: Callable[[], float] = time.monotonic
     key: bytes = field(default_factory=lambda: os.urandom(32), repr=False)
+    # Expiry by signature: another text of the same name in base64 is the same session.
     _ended: dict[str, int] = field(default_factory=dict, repr=False)
     _lock: threading.Lock = field(default_factory=threading.Lock, repr=False)
 
@@ -184,9 +185,10 @@ class Gate:
         """End a session."""
         with self._lock:
             if len(self._ended) >= _MOST_ENDED:
-                del self._ended[min(self._ended, key=lambda session: self._ended[session])]
+                del self._ended[min(self._ended, key=lambda signature: self._ended[signature])]
             if visitor.session:
-                self._ended[visitor.session] = int(visitor.session.partition(".")[0])
+                expiry, _, signature = visitor.session.split(".")
+                self._ended[signature] = int(expiry)
 
     def require_action(self, visitor: Visitor, token: str, headers: Headers) -> None:
         """Raise RefusedError unless an operator sent this form from a page of this process."""
@@ -226,7 +228,7 @@ class Gate:
     def _user_of(self, session: str) -> str | None:
         expiry, _, rest = session.partition(".")
         name, _, signature = rest.partition(".")
-        if not (expiry.isascii() and expiry.isdigit() and len(expiry) < _DIGITS) or session in self._ended:
+        if not (expiry.isascii() and expiry.isdigit() and len(expiry) < _DIGITS) or signature in self._ended:
             return None
         try:
             user = base64.b64decode(name + "=" * (-len(name) % 4), altchars=b"-_", validate=True).decode()
