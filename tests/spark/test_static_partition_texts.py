@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from enum import Enum
 from typing import TYPE_CHECKING
 
 import pytest
@@ -13,11 +14,18 @@ from hiveacid.spark.session.capabilities import SparkEnvironment
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+
+class Colour(str, Enum):  # noqa: UP042 - the case
+    """A text that an f-string shows as ``Colour.RED``."""
+
+    RED = "red"
+
+
 VALUES = [
     ("int", 7), ("int", "7"), ("int", -1), ("int", 0), ("bigint", 1 << 62), ("tinyint", -128), ("smallint", "32767"),
     ("string", "a"), ("string", " a "), ("string", ""), ("string", "01"), ("string", "ä/b=c"),
     ("string", "__HIVE_DEFAULT_PARTITION__"), ("int", None),
-    ("int", "01"), ("int", "+7"), ("int", "-0"), ("int", " 7"), ("string", 7), ("int", True), ("tinyint", 128),
+    ("int", "01"), ("int", "+7"), ("int", "-0"), ("int", " 7"), ("string", 7), ("int", True), ("string", Colour.RED), ("tinyint", 128),
     ("tinyint", "x"), ("varchar(2)", "abc"), ("date", "2026-01-01"), ("decimal(5,2)", 7), ("boolean", "true"),
 ]  # fmt: skip
 
@@ -42,6 +50,7 @@ def test_they_are_those_of_a_query(spark: SparkSession, monkeypatch: pytest.Monk
         quick = texts()
         monkeypatch.setattr(file_columns, "_as_it_is", lambda *_: None)
         assert quick == texts()
+        assert {type(found) for *_, found in quick} <= {str, type(None), type}
         assert quick[:4] == [("int", 7, "7"), ("int", "7", "7"), ("int", -1, "-1"), ("int", 0, "0")]
         # Spark, too, takes a text for a whole number here under each policy: it has static values as texts only
         spark.sql("CREATE TABLE of_spark (id INT, p INT) USING parquet PARTITIONED BY (p)")

@@ -186,7 +186,7 @@ def partition_text(column: Column) -> str:
 
 def _as_it_is(value: object, hive: str) -> str | None:
     """Return the text of a whole number or text that Spark would return unchanged; None for any other value."""
-    if isinstance(value, str) and hive == "string":
+    if type(value) is str and hive == "string":  # a member of an enum may be printed as another text
         return value
     if isinstance(value, bool) or not isinstance(value, (int, str)) or hive not in INTEGER_TYPES:
         return None
