@@ -15,7 +15,7 @@ from pyspark.sql import functions as F
 import hiveacid
 from hiveacid.core.schema.bucket_hash import bucket_number
 from hiveacid.core.schema.types import parse_type
-from hiveacid.errors import UnsupportedFeatureError
+from hiveacid.errors import StatementError, UnsupportedFeatureError
 from hiveacid.ports.transactions import Client
 
 if TYPE_CHECKING:
@@ -264,6 +264,8 @@ def test_a_second_warehouse_beside_a_native_session(native: NativeSession, tmp_p
             acid.sql("DROP TABLE copied")
             acid.sql("INSERT INTO stock SELECT * FROM {ours}", ours=native.table("stock"))
             assert rows(acid.table("stock").to_df()) == [(1, "first"), (2, "second"), (3, "second")]
+            acid.sql("CREATE OR REPLACE VIEW seen AS SELECT id FROM stock WHERE home = 'second'")
+            assert rows(acid.sql("SELECT * FROM seen")) == rows(acid.table("seen").to_df()) == [(2,), (3,)]
             acid.table("stock").compact("major")
         assert rows(native.sql("SELECT * FROM stock")) == [(1, "first")]
     assert hiveacid.connect(native) is native.acid
@@ -285,6 +287,49 @@ def test_a_connection_that_is_older_than_the_native_session(spark: SparkSession,
             assert rows(native.sql("SELECT id FROM stock")) == [(2,)]
         finally:
             native.close()
+
+
+def test_tables_and_connections_that_are_older_than_the_native_session(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    """Their conditions, read by the session's new parser, meant tables of the other warehouse."""
+    older = str(tmp_path / "older")
+    with hiveacid.connect(spark, warehouse=older) as acid, hiveacid.connect(spark, warehouse=older) as unused:
+        for name in ("stock", "chosen"):
+            acid.sql(f"CREATE TABLE {name} (id INT) {ACID}")
+        acid.sql("INSERT INTO stock VALUES (1), (2), (3), (4)")
+        acid.sql("INSERT INTO chosen VALUES (1)")
+        acid.sql("CREATE VIEW seen AS SELECT id FROM stock WHERE id IN (SELECT id FROM chosen)")
+        table, view = acid.table("stock"), acid.table("seen")
+        by_name = "id IN (SELECT id FROM chosen)"  # of no table of Spark's
+        scan = table.scan(by_name)
+        spark.range(4, 5).createOrReplaceTempView("last")
+        native = hiveacid.configure(
+            spark.builder, native=True, warehouse=str(tmp_path / "native")
+        ).getOrCreate()
+        try:
+            native.sql(f"CREATE TABLE chosen (id INT) {ACID}")
+            native.sql("INSERT INTO chosen VALUES (2), (3)")
+            merge = table.merge(spark.sql("SELECT 2 AS id"), "t.id = s.id").when_matched_delete(
+                f"t.{by_name}"
+            )
+            for read in (
+                lambda: scan.to_df().collect(),
+                lambda: table.delete(by_name),
+                lambda: table.update({"id": "id + 10"}, by_name),
+                lambda: unused.table("stock").delete(by_name),
+                merge.execute,
+            ):
+                with pytest.raises(StatementError, match="`chosen` cannot be found"):
+                    read()
+            assert rows(view.to_df()) == rows(unused.table("seen").to_df()) == [(1,)]
+            assert table.delete("id IN (SELECT id FROM last)").deleted == 1
+            assert rows(table.to_df().where("id < 3")) == [(1,), (2,)]
+            assert table.insert(spark.range(1).selectExpr("CAST(id AS INT) AS id")).inserted == 1
+            assert rows(acid.sql("SELECT * FROM stock")) == [(0,), (1,), (2,), (3,)]
+        finally:
+            native.close()
+            spark.catalog.dropTempView("last")
 
 
 def test_two_warehouses_in_two_plain_sessions(spark: SparkSession, tmp_path: Path) -> None:

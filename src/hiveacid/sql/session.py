@@ -21,7 +21,7 @@ from hiveacid.services import Services
 from hiveacid.services.runner import Runner
 from hiveacid.spark.parser.relations import substitute_variables
 from hiveacid.spark.session.callback_server import use_secret_ids, without_hiveacid_parser
-from hiveacid.spark.session.capabilities import SparkEnvironment, is_classic
+from hiveacid.spark.session.capabilities import is_classic
 from hiveacid.spark.session.classic_session import filled_in
 from hiveacid.spark.session.error_translation import spark_errors_logged
 from hiveacid.spark.session.jvm import active_session
@@ -140,10 +140,7 @@ class AcidSession(WarehouseConnection):
         txn = self.joined if self.by_statement else None
         if txn is not None and txn.failed and not _is_rollback(text):
             raise errors.FailedTransactionError(txn.txn_id, txn.failed)
-        env = self.context.env
-        if env.parser is None and (spark := without_hiveacid_parser(env.spark)) is not env.spark:
-            # the session became a native one after `connect`
-            self.context = replace(self.context, env=SparkEnvironment(spark))
+        self.context = self.context.with_own_sql()
         try:
             with spark_errors_logged(), active_session(self.context.env):
                 yield
@@ -225,6 +222,7 @@ class AcidSession(WarehouseConnection):
 
     def table(self, name: str | TableName) -> AcidTable:
         """Return a table of the catalog, or an `AcidView`, whose rows can only be read. Raises NoSuchTableError."""
+        self.context = self.context.with_own_sql()
         full_name = self.context.resolve(name)
         try:
             return super().table(full_name)
@@ -239,6 +237,7 @@ class AcidSession(WarehouseConnection):
 
     def execution(self, text: str | None = None) -> ExecutionContext:
         """Return the execution context of a statement; ``text``: as the tables' histories record it."""
+        self.context = self.context.with_own_sql()
         return ExecutionContext(
             self.context if text is None else replace(self.context, statement=text),
             self.joined,

@@ -83,7 +83,7 @@ class Scan(Displayed):
 
         The DataFrame keeps its files from the cleaner as long as it can run. ``shared`` as in `reading_transaction`.
         """
-        context = self.context
+        context = self.context.with_own_sql()
         where, alias = (self.where, None) if self.where else (self.hint, self.hint_alias)
         with reading_transaction(context, self.joined, shared) as reader:
             table = context.require(self.name)
@@ -251,24 +251,24 @@ class AcidTable(Displayed):
         self._require_writable("insert()")
         _require_frame("insert()", frame)
         options = InsertOptions(partition=partition, by_name=True)
-        return insert(self.context, self.name, frame, options, self.joined)
+        return insert(self.context.with_own_sql(), self.name, frame, options, self.joined)
 
     def overwrite(self, frame: DataFrame, partition: Spec | None = None) -> WriteReport:
         """Replace the rows of the table, of one partition, or of all partitions that the new rows belong to."""
         self._require_writable("overwrite()")
         _require_frame("overwrite()", frame)
         options = InsertOptions(partition=partition, by_name=True, overwrite=True)
-        return insert(self.context, self.name, frame, options, self.joined)
+        return insert(self.context.with_own_sql(), self.name, frame, options, self.joined)
 
     def update(self, values: Mapping[str, Expression], where: Expression | None = None) -> WriteReport:
         """Set columns to expressions in the rows that ``where`` selects."""
         self._require_writable("update()")
-        return update(self.context, self.name, values, where, self.joined)
+        return update(self.context.with_own_sql(), self.name, values, where, self.joined)
 
     def delete(self, where: Expression | None = None) -> WriteReport:
         """Delete the rows that ``where`` selects; all rows without one."""
         self._require_writable("delete()")
-        return delete(self.context, self.name, where, self.joined)
+        return delete(self.context.with_own_sql(), self.name, where, self.joined)
 
     def merge(
         self, source: DataFrame, on: Expression, *, target_alias: str = "t", source_alias: str = "s"
@@ -276,8 +276,9 @@ class AcidTable(Displayed):
         """Start a MERGE of ``source`` (alias s) into this table (alias t)."""
         self._require_writable("merge()")
         _require_frame("merge()", source)
-        source = in_session(self.context.env, source)
-        return Merge(self.context, self.name, source, on, self.joined, target_alias, source_alias)
+        context = self.context.with_own_sql()
+        source = in_session(context.env, source)
+        return Merge(context, self.name, source, on, self.joined, target_alias, source_alias)
 
     def stream_writer(
         self,

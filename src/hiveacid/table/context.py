@@ -139,6 +139,11 @@ class Context(StoreContext):
         leases = self.read_leases.of_client(transactions)
         return replace(self, clock=transactions.clock, transactions=transactions, read_leases=leases)
 
+    def with_own_sql(self) -> Self:
+        """Return this context, with the environment of `SparkEnvironment.with_own_sql`."""
+        env = self.env.with_own_sql()
+        return self if env is self.env else replace(self, env=env)
+
     def require_full_acid(self, name: TableName, verb: str) -> TableDefinition:
         """Return a table whose rows can be changed; NotTransactionalError, InsertOnlyError otherwise."""
         table = self.require(name)

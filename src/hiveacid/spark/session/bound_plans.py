@@ -148,7 +148,7 @@ def session_of_views(env: SparkEnvironment) -> SparkEnvironment:
     session = session_of(env).newSession()
     if env.parser is not None:  # a native session: bodies of functions refer to Spark's tables
         set_catalog_parser(session, env.parser)
-    return replace(env, spark=SparkSession(env.spark.sparkContext, session))
+    return replace(env, spark=SparkSession(env.spark.sparkContext, session)).with_own_sql()
 
 
 def read_as_creator(reader: SparkEnvironment, apart: SparkEnvironment, view: ViewDefinition) -> None:

@@ -274,6 +274,18 @@ class SparkEnvironment:
         """True if names must be written as they are stored (``spark.sql.caseSensitive``)."""
         return str(self.spark.conf.get("spark.sql.caseSensitive")).lower() == "true"
 
+    def with_own_sql(self) -> SparkEnvironment:
+        """Return this environment, or one with Spark's own SQL if its session became a native one later.
+
+        The parser inside a native session would find the tables of its warehouse by names that mean this connection's.
+        """
+        if self.parser is not None or not is_classic(self.spark):
+            return self
+        from hiveacid.spark.session.callback_server import without_hiveacid_parser  # noqa: PLC0415 - needs PySpark
+
+        spark = without_hiveacid_parser(self.spark)
+        return self if spark is self.spark else replace(self, spark=spark)
+
     def require_plain_names(self) -> None:
         """Refuse a session whose parser reads names in back-quotes as patterns, because hiveacid's expressions use them.
 
@@ -335,4 +347,4 @@ class SparkEnvironment:
         session = Plain(context, self.spark._jsparkSession.cloneSession())  # noqa: SLF001
         for key, value in changed.items():
             session.conf.set(key, value)
-        return replace(self, spark=session)
+        return replace(self, spark=session).with_own_sql()  # a copy has the parser that was injected

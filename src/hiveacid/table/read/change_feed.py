@@ -59,7 +59,7 @@ class Changes(Displayed):
         Without ``until`` the span ends at the present. Raises NotEnoughHistoryError, with the earliest write id that is
         possible as ``after``, if changes may be missing.
         """
-        context = self.context
+        context = self.context.with_own_sql()
         with reading_transaction(context, self.joined) as reader:
             table = context.require(self.name)
             _check(table, self)
