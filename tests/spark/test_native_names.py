@@ -6,7 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
 import pytest
-from pyspark.errors import AnalysisException
+from pyspark.errors import AnalysisException, ParseException
 from pyspark.sql import SparkSession
 
 from hiveacid.errors import (
@@ -260,6 +260,25 @@ def test_rows_of_a_table_that_a_temporary_view_hides_are_not_changed(native: Nat
     for change in ("UPDATE view_only SET id = 2", merge.format("view_only"), "DELETE FROM view_only"):
         with pytest.raises(NotTransactionalError, match="on this view or table: it is Spark's own"):
             sql(change)
+    if native.version >= "4":  # which has scripts
+        for change in ("DELETE FROM t", "UPDATE `T` SET id = 2", merge.format("t")):
+            for script in ("BEGIN {}; END", "BEGIN IF true THEN {}; END IF; END"):
+                with pytest.raises(
+                    CatalogError, match=r"temporary view in this session: .*name it default\.t"
+                ):
+                    sql(script.format(change))
+        for verb, change in (
+            ("UPDATE", "UPDATE view_only SET id = 2"),
+            ("MERGE", merge.format("view_only")),
+            ("DELETE", "DELETE FROM view_only"),
+        ):
+            with pytest.raises(
+                NotTransactionalError, match=f"^{verb} on this view or table: it is Spark's own"
+            ):
+                sql(f"BEGIN {change}; END")
+        for broken in ("BEGIN SELECT 1; DELETE", "BEGIN SELECT 1; DELETE FROM", "BEGIN UPDATE; END"):
+            with pytest.raises(ParseException):
+                sql(broken)
     for name in ("t", "view_only"):
         native.catalog.dropTempView(name)
     assert rows(sql("SELECT * FROM t")) == [(1,)]

@@ -100,11 +100,14 @@ def decide_owner(context: Context, source: Slice) -> Ownership:
         _refuse_change_by_spark(context, source.text, [])
         return Ownership(Owner.SPARK)
     _refuse_database_change_by_spark(context, tokens)
-    if is_script(tokens) and has_identifier_clause(source):
-        raise UnsupportedFeatureError(
-            "IDENTIFIER with a name that a script computes is not supported in a native session, because it may be that of a "
-            "transactional table: write the name itself, or run the statements one by one"
-        )
+    if is_script(tokens):
+        if has_identifier_clause(source):
+            raise UnsupportedFeatureError(
+                "IDENTIFIER with a name that a script computes is not supported in a native session, because it may be that of a "
+                "transactional table: write the name itself, or run the statements one by one"
+            )
+        for ref in _changed_by_script(tokens):
+            is_view_of_session(context, ref)
     try:
         statement = parse(source.text, tokens=tokens)
     except HiveAcidError as error:
@@ -118,6 +121,17 @@ def decide_owner(context: Context, source: Slice) -> Ownership:
         for location in _locations(tokens):
             check_place(Place(absolute(location), "Spark"), context)
     return ownership
+
+
+def _changed_by_script(tokens: Sequence[Token]) -> Iterator[TableRef]:
+    """Yield the names without a database of which a script's DELETE, UPDATE and MERGE change rows."""
+    words = [token.keyword for token in tokens]
+    for index, verb in enumerate(words):
+        start = index + 1 + (words[index + 1 : index + 2] == ["INTO" if verb == "MERGE" else "FROM"])
+        if verb in {"DELETE", "UPDATE", "MERGE"} and words[start + 1 : start + 2] != ["."]:
+            yield from (
+                TableRef(None, token.name.lower()) for token in tokens[start : start + 1] if token.is_name
+            )
 
 
 def _locations(tokens: Sequence[Token]) -> Iterator[str]:

@@ -513,8 +513,9 @@ def _explained(context: Context, statement: str, error: PySparkException) -> Hiv
     values = error.getMessageParameters() or {}
     if condition == "TABLE_OR_VIEW_NOT_FOUND":
         return _misspelt(context, values.get("relationName") or "")
-    if condition.startswith("UNSUPPORTED_FEATURE.TABLE_OPERATION") and tokens[0].keyword in _CHANGES:
-        return _not_changed(tokens[0].keyword, (values.get("tableName") or "unknown").replace("`", ""))
+    verb = (values.get("operation") or "").partition(" ")[0]  # the statement may stand in a script
+    if condition.startswith("UNSUPPORTED_FEATURE.TABLE_OPERATION") and verb in _CHANGES:
+        return _not_changed(verb, (values.get("tableName") or "unknown").replace("`", ""))
     return None
 
 
