@@ -55,6 +55,19 @@ def ask(endpoint: Endpoint, path: str = "/health", **headers: str) -> tuple[int,
     return found
 
 
+def test_an_address_of_ipv6_is_listened_on() -> None:
+    access = Access("::1", patience=PATIENCE)
+    assert access.url(7) == "http://[::1]:7"
+    server = HttpServer(access, 0, lambda request: Page(HTTPStatus.OK, "text/plain", request.peer.encode()))
+    server.start()
+    connection = HTTPConnection("::1", server.port, timeout=ENOUGH)
+    connection.request("GET", "/")
+    answer = connection.getresponse()
+    assert (answer.status, answer.read()) == (HTTPStatus.OK, b"::1")
+    connection.close()
+    server.close()
+
+
 def closed_after(client: socket.socket, drip: bytes) -> float:
     """Send a byte whenever the server is silent; return the seconds until it closes the connection."""
     began = time.monotonic()

@@ -146,6 +146,12 @@ def services(
         raise click.UsageError("--workers 0 alone leaves nothing to do")
     if once and (port is not None or web_port is not None):
         raise click.UsageError("--port and --web are for a process that keeps running: leave out --once")
+    if web_port is None and gate != GateOptions(None, (), None, None, None):
+        raise click.UsageError(
+            "--password-file, --operator, --user-header, --proxy and --proxy-token-file are for the pages: give --web, too"
+        )
+    if port is None and token_file is not None:
+        raise click.UsageError("--token-file is for the answers of --port: give it, too")
     pairs = parse_settings(settings)
     log_to(sys.stderr, style, log_level)
     with exit_on_errors(), ExitStack() as stack:
@@ -155,9 +161,8 @@ def services(
         if port is not None:
             access = Access.of(listen, names, token_file, certificate, private_key)
             endpoint = stack.enter_context(Endpoint(port, access))  # /health answers while Spark starts
-            scheme = "http" if certificate is None else "https"
             paths = " and ".join(sorted(PROBES)) if access.probes_only else "/health and /metrics"
-            logger.info("%s://%s:%s%s", scheme, listen, endpoint.port, paths)
+            logger.info("%s%s", access.url(endpoint.port), paths)
         session = stack.enter_context(connection.session())
         for name, value in pairs:
             session.set(name, value)

@@ -123,9 +123,8 @@ def web_server(
     from hiveacid.web.server import WebServer  # noqa: PLC0415 - an extra
 
     server = WebServer(access, settings, gate, port, place, loops)
-    scheme = "http" if gate.access.tls is None else "https"
     may_act = ", ".join(sorted(gate.operators)) or "nobody (--operator)"
-    logger.info("%s://%s:%s, where %s may act", scheme, gate.access.address, server.port, may_act)
+    logger.info("%s, where %s may act", gate.access.url(server.port), may_act)
     return server
 
 

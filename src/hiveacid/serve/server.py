@@ -88,8 +88,7 @@ def bind(options: ServerOptions) -> socket.socket:
     It does not listen yet, so that clients are refused, and do not wait, until `Server.start`.
     """
     address = options.access.address
-    family = socket.AF_INET6 if ":" in address else socket.AF_INET
-    bound = socket.socket(family)
+    bound = socket.socket(options.access.family)
     try:
         bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         bound.bind((address, options.port))

@@ -77,6 +77,16 @@ class Access:
         return cls(address, accepted, secret, tls, probes_only=reachable and tls is None)
 
     @property
+    def family(self) -> socket.AddressFamily:
+        """IPv6 or IPv4, as the address is written."""
+        return socket.AF_INET6 if ":" in self.address else socket.AF_INET
+
+    def url(self, port: int) -> str:
+        """Return the URL of a port of the address."""
+        host = f"[{self.address}]" if ":" in self.address else self.address
+        return f"{'http' if self.tls is None else 'https'}://{host}:{port}"
+
+    @property
     def is_local(self) -> bool:
         """True if no other machine reaches the address."""
         return self.address in _LOCAL_NAMES
@@ -205,6 +215,7 @@ class _Server(ThreadingHTTPServer):
         self._most = connections
         self._open: dict[socket.socket, bool] = {}  # oldest first; True until the request has been read
         self._lock = threading.Lock()
+        self.address_family = access.family
         super().__init__((access.address, port), _Handler)
 
     def process_request(self, request: Any, client_address: object) -> None:
