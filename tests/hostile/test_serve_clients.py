@@ -36,7 +36,7 @@ from support.hs2_client import CallError, Hs2Client, raw_client
 from support.servers.certificates import make_keys
 
 ENOUGH = 60.0  # seconds until a test gives up
-LIMITS = ClientLimits(handshake=0.5, patience=0.5, message=4 << 20, refusal_delay=0.0)
+LIMITS = ClientLimits(handshake=0.5, patience=0.5, message=4 << 20)
 
 
 def serving(authentication: Authentication, **more: Any) -> Iterator[Server]:
@@ -64,7 +64,7 @@ def guarded(tmp_path: Path) -> Iterator[Server]:
     path = tmp_path / "users"
     path.write_text(f"# users\n{hash_line('ann', 'tea')}\n")
     path.chmod(0o600)
-    yield from serving(Authentication(PasswordFile(path)))
+    yield from serving(Authentication(PasswordFile(path), refusal_delay=0.0))
 
 
 def closes(client: socket.socket) -> bool:
@@ -295,7 +295,7 @@ def test_a_changed_password_file_counts_at_once(tmp_path: Path) -> None:
     path = tmp_path / "users"
     path.write_text(f"{hash_line('ann', 'tea')}\n{hash_line('bob', 'jam')}\n")
     path.chmod(0o600)
-    authentication = Authentication(PasswordFile(path))
+    authentication = Authentication(PasswordFile(path), refusal_delay=0.0)
     assert authentication.accepts("ann", "tea")
     path.write_text(f"{hash_line('bob', 'jam')}\n")
     assert not authentication.accepts("ann", "tea")
@@ -414,7 +414,7 @@ def test_refused_requests_are_audited_with_their_user(
     path = tmp_path / "users"
     path.write_text(f"{hash_line('ann', 'tea')}\n")
     path.chmod(0o600)
-    for server in serving(Authentication(PasswordFile(path)), http=True):
+    for server in serving(Authentication(PasswordFile(path), refusal_delay=0.0), http=True):
         with socket.create_connection(("127.0.0.1", server.port), ENOUGH) as client:
             token = base64.b64encode(b"ann:jam")
             client.sendall(CALLED + b"Authorization: Basic " + token + b"\r\nContent-Length: 1\r\n\r\nx")

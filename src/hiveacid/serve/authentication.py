@@ -197,11 +197,13 @@ def _parse_hash(text: str, where: str) -> _Hash:
 class Authentication:
     """Checks names and passwords. Remembers correct ones for five minutes, or until the password file changes them.
 
-    ``kerberos``: checks tickets instead.
+    ``kerberos``: checks tickets instead. ``refusal_delay``: seconds before a wrong password is answered, so that nobody
+    tries many.
     """
 
     passwords: Passwords | None
     kerberos: Kerberos | None = None
+    refusal_delay: float = 1.0
     _remembered: dict[bytes, float] = field(default_factory=dict, repr=False)
     _key: bytes = field(default_factory=lambda: os.urandom(32), repr=False)
     _lock: threading.Lock = field(default_factory=threading.Lock, repr=False)
@@ -221,12 +223,27 @@ class Authentication:
         return user if self.passwords is None else self.passwords.canonical_name(user)
 
     def accepts(self, user: str, password: str) -> bool:
-        """Tell whether a client may connect. Raises HiveAcidError, which the log gets, if the check is impossible now."""
+        """Tell whether a client may connect. Raises StoreUnavailableError, whose reason the log gets, if it cannot be told now."""
+        is_right = self._is_right(user, password)
+        if not is_right and user:  # drivers without a name ask for the challenge
+            time.sleep(self.refusal_delay)
+        return is_right
+
+    def password_fingerprint(self, user: str) -> str:
+        """Return a text that changes with the user's password, empty for an unknown user. Raises as `accepts`."""
+        if self.passwords is None:
+            return ""
+        try:
+            return self.passwords.password_fingerprint(user)
+        except HiveAcidError as error:
+            raise _impossible(user, error) from error
+
+    def _is_right(self, user: str, password: str) -> bool:
         if self.passwords is None or not is_user_name(user) or len(password) > _LONGEST_PASSWORD:
             return False
         if self.open_to_all:
             return True
-        fingerprint = self.passwords.password_fingerprint(user)
+        fingerprint = self.password_fingerprint(user)
         key = hmac.digest(self._key, f"{user}\0{fingerprint}\0{password}".encode(), "sha256")
         now = time.monotonic()
         with self._lock:
@@ -236,13 +253,18 @@ class Authentication:
             if not password or not self.passwords.accepts(user, password):
                 return False
         except HiveAcidError as error:
-            logger.warning("the password of %s cannot be checked: %s", user, error)
-            raise
+            raise _impossible(user, error) from error
         with self._lock:
             valid = {other: expiry for other, expiry in self._remembered.items() if expiry > now}
             self._remembered = {} if len(valid) >= _MAX_REMEMBERED else valid
             self._remembered[key] = now + _REMEMBER_SECONDS
         return True
+
+
+def _impossible(user: str, error: HiveAcidError) -> StoreUnavailableError:
+    """Log why a password cannot be checked; return the error for the client, who may be anybody."""
+    logger.warning("the password of %s cannot be checked: %s", user, error)
+    return StoreUnavailableError("the password cannot be checked now")
 
 
 _TIMEOUT = 10.0  # seconds

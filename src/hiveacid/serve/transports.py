@@ -46,7 +46,6 @@ class ClientLimits:
 
     ``handshake``: time for the client to authenticate. ``patience``: for the rest of a message after its first byte.
     ``send_timeout``: for the client to read an answer. ``idle``: between two messages. ``message``: most bytes of one.
-    ``refusal_delay``: before a refused log-in is answered, so that nobody tries many passwords.
     """
 
     handshake: float = 10.0
@@ -54,7 +53,6 @@ class ClientLimits:
     send_timeout: float = 120.0
     idle: float = 4 * 3600.0
     message: int = 32 << 20
-    refusal_delay: float = 1.0
 
 
 class BytesInFlight:
@@ -210,9 +208,8 @@ def _plain_user(wire: Wire, response: bytes, authentication: Authentication) -> 
     try:
         accepted = authentication.accepts(user, password)
     except HiveAcidError as error:
-        raise _refusal(wire, "the password cannot be checked now", user, _ERROR) from error
+        raise _refusal(wire, str(error), user, _ERROR) from error
     if not accepted:
-        time.sleep(wire.limits.refusal_delay)
         raise _refusal(wire, "wrong user or password", user)
     return authentication.canonical_name(user)
 
@@ -289,7 +286,7 @@ def serve_http(
             if request is None:
                 return
             _require_call(request, access)
-            user, proof = _authenticated_user(request, authentication, wire.limits.refusal_delay)
+            user, proof = _authenticated_user(request, authentication)
             size = _body_size(request, wire)
             keep = request.header("connection").lower() != "close"
             send = partial(_send_answer, wire, HTTPStatus.OK, kind=_CONTENT_TYPE, keep=keep, challenge=proof)
@@ -348,7 +345,7 @@ def _require_call(request: Request, access: Access) -> None:
         raise RefusedRequestError(refusal, "the Host header is not a name of this server: see --host-name")
 
 
-def _authenticated_user(request: Request, authentication: Authentication, delay: float) -> tuple[str, str]:
+def _authenticated_user(request: Request, authentication: Authentication) -> tuple[str, str]:
     """Return the user's name, and the server's token for the client ('' without Kerberos). Raises RefusedRequestError."""
     scheme, _, encoded = request.header("authorization").partition(" ")
     try:
@@ -368,12 +365,8 @@ def _authenticated_user(request: Request, authentication: Authentication, delay:
     try:
         accepted = authentication.accepts(user, password)
     except HiveAcidError as error:
-        raise RefusedRequestError(
-            HTTPStatus.SERVICE_UNAVAILABLE, "the password cannot be checked now", user
-        ) from error
+        raise RefusedRequestError(HTTPStatus.SERVICE_UNAVAILABLE, str(error), user) from error
     if not accepted:
-        if user:  # drivers ask for the challenge first
-            time.sleep(delay)
         raise RefusedRequestError(HTTPStatus.UNAUTHORIZED, "wrong user or password", user)
     return authentication.canonical_name(user), ""
 

@@ -24,7 +24,7 @@ from hiveacid.core.model import TableName
 from hiveacid.serve.audit import audit
 from hiveacid.web import charts, pages, table_pages, texts
 from hiveacid.web.actions import ACTIONS, act
-from hiveacid.web.login import COOKIE, SESSION_SECONDS, Gate, Headers, RefusedError, Visitor
+from hiveacid.web.login import SESSION_SECONDS, Gate, Headers, RefusedError, Visitor
 from hiveacid.web.pages import Data, Source
 from hiveacid.web.query import PAGE_SIZES, RANGES, BadParameterError, Query
 
@@ -254,7 +254,7 @@ class Site:
         audit("login", user, headers.peer, over="web")
         response = RedirectResponse(back, HTTPStatus.SEE_OTHER)
         response.set_cookie(
-            COOKIE,
+            headers.session_cookie,
             session,
             SESSION_SECONDS,
             httponly=True,
@@ -270,7 +270,7 @@ class Site:
             self.gate.log_out(visitor)
             audit("logout", visitor.user, visitor.host, over="web")
         response = RedirectResponse("/login", HTTPStatus.SEE_OTHER)
-        response.delete_cookie(COOKIE)
+        response.delete_cookie(headers.session_cookie)
         return response
 
     def _act(self, request: Request, headers: Headers) -> Response:
@@ -291,7 +291,7 @@ class Site:
 
 def _headers(request: Request) -> Headers:
     values = tuple((key.decode("latin-1"), value.decode("latin-1")) for key, value in request.headers.raw)
-    return Headers(request.client.host if request.client else "", values)
+    return Headers(request.client.host if request.client else "", values, request.scope["server"][1])
 
 
 async def _with_form(request: Request) -> Headers:

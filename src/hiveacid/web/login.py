@@ -18,11 +18,10 @@ from hiveacid.errors import ClientProtocolError, ConfigError
 from hiveacid.serve.authentication import Anyone, Authentication, PasswordFile, is_user_name
 from hiveacid.services.http_server import Access
 
-COOKIE = "hiveacid_session"
 LOCAL_USER = "local"
 """Name of every visitor of a loopback address without authentication."""
 SESSION_SECONDS = 12 * 3600
-_MOST_ENDED = 10_000
+_MOST_SESSIONS = 100  # of a user: a further log-in ends the oldest
 _DIGITS = 12  # of an expiry
 _LOOPBACK = ("127.0.0.0/8", "::1/128", "::ffff:127.0.0.0/104")
 
@@ -49,10 +48,16 @@ class Visitor:
 
 @dataclass(frozen=True)
 class Headers:
-    """Parts of a request that tell who sends it; each header as often as it was sent."""
+    """Parts of a request that tell who sends it; each header as often as it was sent. ``port``: the server's."""
 
     peer: str
     values: tuple[tuple[str, str], ...]
+    port: int = 0
+
+    @property
+    def session_cookie(self) -> str:
+        """Name of the session's cookie: a browser sends all cookies of a host to each of its ports."""
+        return f"hiveacid_session_{self.port}"
 
     def all(self, name: str) -> list[str]:
         """Return the values of a header."""
@@ -117,8 +122,8 @@ class Gate:
     proxy: Proxy | None = None
     seconds: Callable[[], float] = time.monotonic
     key: bytes = field(default_factory=lambda: os.urandom(32), repr=False)
-    # Expiry by signature: another text of the same name in base64 is the same session.
-    _ended: dict[str, int] = field(default_factory=dict, repr=False)
+    # Signatures by user: another text of the same name in base64 is the same session.
+    _sessions: dict[str, tuple[str, ...]] = field(default_factory=dict, repr=False)
     _lock: threading.Lock = field(default_factory=threading.Lock, repr=False)
 
     @classmethod
@@ -162,7 +167,7 @@ class Gate:
             return self._visitor(self.proxy.user(headers), headers, "")
         if self.authentication.open_to_all:
             return self._visitor(LOCAL_USER, headers, "")
-        session = headers.cookie(COOKIE) or ""
+        session = headers.cookie(headers.session_cookie) or ""
         user = self._user_of(session)
         if user is not None:
             return self._visitor(user, headers, session)
@@ -179,16 +184,19 @@ class Gate:
             return None
         expiry = str(int(self.seconds()) + SESSION_SECONDS)
         name = base64.urlsafe_b64encode(user.encode()).decode().rstrip("=")
-        return f"{expiry}.{name}.{self._sign('session', user, expiry, self._fingerprint(user))}"
+        signature = self._sign("session", user, expiry, self.authentication.password_fingerprint(user))
+        with self._lock:
+            self._sessions[user] = (*self._of_others(user, signature), signature)[-_MOST_SESSIONS:]
+        return f"{expiry}.{name}.{signature}"
 
     def log_out(self, visitor: Visitor) -> None:
         """End a session."""
         with self._lock:
-            if len(self._ended) >= _MOST_ENDED:
-                del self._ended[min(self._ended, key=lambda signature: self._ended[signature])]
-            if visitor.session:
-                expiry, _, signature = visitor.session.split(".")
-                self._ended[signature] = int(expiry)
+            self._sessions[visitor.user] = self._of_others(visitor.user, visitor.session.rpartition(".")[2])
+
+    def _of_others(self, user: str, signature: str) -> tuple[str, ...]:
+        """Return the user's sessions but one."""
+        return tuple(other for other in self._sessions.get(user, ()) if other != signature)
 
     def require_action(self, visitor: Visitor, token: str, headers: Headers) -> None:
         """Raise RefusedError unless an operator sent this form from a page of this process."""
@@ -228,19 +236,17 @@ class Gate:
     def _user_of(self, session: str) -> str | None:
         expiry, _, rest = session.partition(".")
         name, _, signature = rest.partition(".")
-        if not (expiry.isascii() and expiry.isdigit() and len(expiry) < _DIGITS) or signature in self._ended:
+        if not (expiry.isascii() and expiry.isdigit() and len(expiry) < _DIGITS):
             return None
         try:
             user = base64.b64decode(name + "=" * (-len(name) % 4), altchars=b"-_", validate=True).decode()
         except (binascii.Error, ValueError):
             return None
-        right = self._sign("session", user, expiry, self._fingerprint(user))
+        fingerprint = self.authentication.password_fingerprint(user)
+        right = self._sign("session", user, expiry, fingerprint)
         is_right = hmac.compare_digest(signature.encode("utf-8", "replace"), right.encode())
-        return user if is_right and int(expiry) > self.seconds() and self._fingerprint(user) else None
-
-    def _fingerprint(self, user: str) -> str:
-        passwords = self.authentication.passwords
-        return "" if passwords is None else passwords.password_fingerprint(user)
+        is_open = right in self._sessions.get(user, ())
+        return user if is_right and is_open and int(expiry) > self.seconds() and fingerprint else None
 
     def _basic_user(self, authorization: str | None) -> str | None:
         """Return the user of HTTP's basic authentication, which scripts use."""

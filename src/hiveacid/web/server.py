@@ -47,7 +47,7 @@ class WebServer:
         self._server = HttpServer(
             gate.access,
             port,
-            lambda request: answer(app, request, scheme),
+            lambda request: answer(app, request, scheme, self.port),
             connections=_CONNECTIONS,
             longest_body=LONGEST_FORM,
         )
@@ -65,7 +65,7 @@ class WebServer:
         self.keeper.close()
 
 
-def answer(app: Starlette, request: Request, scheme: str = "http") -> Page:
+def answer(app: Starlette, request: Request, scheme: str = "http", port: int = 0) -> Page:
     """Return the application's answer to a request.
 
     ``.json`` at the end of the path, or an Accept header that names JSON and not HTML, asks for JSON; ``/tables.json`` is
@@ -89,7 +89,7 @@ def answer(app: Starlette, request: Request, scheme: str = "http") -> Page:
         "query_string": query.encode("latin-1", "replace"),
         "root_path": "",
         "client": (request.peer, 0),
-        "server": None,
+        "server": ("", port),
         "headers": [
             (name.lower().encode("latin-1", "replace"), value.encode("latin-1", "replace"))
             for name, value in request.headers

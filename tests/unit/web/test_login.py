@@ -8,13 +8,16 @@ import ssl
 from dataclasses import dataclass
 from http import HTTPStatus
 from pathlib import Path
+from urllib.parse import urlencode
 
 import pytest
 
 from hiveacid.errors import ConfigError
 from hiveacid.serve.authentication import hash_line
-from hiveacid.services.http_server import Access
-from hiveacid.web.login import COOKIE, SESSION_SECONDS, Gate, Headers, RefusedError, Visitor
+from hiveacid.services.http_server import Access, Request
+from hiveacid.web.login import SESSION_SECONDS, Gate, Headers, RefusedError, Visitor
+from hiveacid.web.server import answer
+from support.web_site import SiteOf, header
 
 OPEN = Access("0.0.0.0", tls=ssl.create_default_context(ssl.Purpose.CLIENT_AUTH))  # noqa: S104 - not listened on
 PROXY = Access(token="secret")  # noqa: S106
@@ -26,6 +29,14 @@ class Seconds:
 
     def __call__(self) -> float:
         return self.now
+
+
+@pytest.fixture(autouse=True)
+def waits(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """Return the seconds that refused log-ins would have waited."""
+    seconds: list[float] = []
+    monkeypatch.setattr("hiveacid.serve.authentication.time.sleep", seconds.append)
+    return seconds
 
 
 @pytest.fixture
@@ -41,7 +52,7 @@ def headers(*pairs: tuple[str, str], peer: str = "127.0.0.1") -> Headers:
 
 
 def cookie(session: str) -> tuple[str, str]:
-    return "Cookie", f"other=1; {COOKIE}={session}"
+    return "Cookie", f"other=1; {headers().session_cookie}={session}"
 
 
 def basic(user: str, password: str) -> tuple[str, str]:
@@ -204,3 +215,59 @@ def test_a_notice_is_of_one_session(users: Path) -> None:
     assert gate.is_sealed(ann, "done", seal)
     assert not gate.is_sealed(ann, "all rows are lost", seal)
     assert not gate.is_sealed(ben, "done", seal)
+
+
+def test_a_wrong_password_waits_a_second(users: Path, waits: list[float]) -> None:
+    gate = Gate.of(OPEN, (), users)
+    assert gate.log_in("ann", "ann's word") is not None
+    assert gate.visitor(headers(basic("ann", "ann's word"))) is not None
+    assert gate.visitor(headers()) is None
+    assert waits == []
+    assert gate.log_in("ann", "x") is None
+    assert gate.log_in("nobody", "x") is None
+    assert gate.visitor(headers(basic("ann", ""))) is None
+    assert waits == [1.0, 1.0, 1.0]
+
+
+def test_further_log_ins_do_not_open_a_session_that_was_logged_out(users: Path) -> None:
+    seconds = Seconds()
+    gate = Gate(OPEN, Gate.of(OPEN, (), users).authentication, seconds=seconds)
+    of_ben = gate.log_in("ben", "ben's word") or ""
+    first = gate.log_in("ann", "ann's word") or ""
+    visitor = gate.visitor(headers(cookie(first)))
+    assert visitor is not None
+    gate.log_out(visitor)
+    opened = []
+    for _ in range(150):
+        seconds.now += 1
+        opened.append(gate.log_in("ann", "ann's word") or "")
+    is_open = [gate.visitor(headers(cookie(session))) is not None for session in (first, *opened)]
+    assert is_open == [False] * 51 + [True] * 100
+    assert gate.visitor(headers(cookie(of_ben))) is not None
+
+
+def test_servers_of_one_host_have_cookies_of_their_own(users: Path, busy: SiteOf) -> None:
+    """Otherwise the log-in at one of them would end the session at the other."""
+    app = SiteOf(busy.store, Gate.of(Access(), (), users)).app
+    form = urlencode({"user": "ann", "password": "ann's word"}).encode()
+    sent = (("Host", "127.0.0.1:1"), ("Content-Type", "application/x-www-form-urlencoded"))
+    first = header(answer(app, Request("POST", "/login", sent, form), port=1), "Set-Cookie") or ""
+    assert first.startswith("hiveacid_session_1=")
+    session = first.partition(";")[0]
+    for port, status in ((1, 200), (2, 303)):
+        page = answer(app, Request("GET", "/", (*sent, ("Cookie", session))), port=port)
+        assert page.status == status
+
+
+def test_a_lost_password_file_is_for_the_log_only(
+    users: Path, busy: SiteOf, caplog: pytest.LogCaptureFixture
+) -> None:
+    site = SiteOf(busy.store, Gate.of(Access(), (), users))
+    users.unlink()
+    for sent in (cookie("9.YW5u.0"), basic("ann", "x")):
+        page = site.get("/", sent)
+        assert page.status == 503
+        assert b"the password cannot be checked now" in page.body
+        assert str(users).encode() not in page.body
+    assert site.post("/login", {"user": "ann", "password": "x"}).status == 503
+    assert caplog.text.count(str(users)) == 3
