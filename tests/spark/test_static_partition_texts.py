@@ -48,7 +48,7 @@ def test_they_are_those_of_a_query(spark: SparkSession, monkeypatch: pytest.Monk
 
     try:
         quick = texts()
-        monkeypatch.setattr(file_columns, "_as_it_is", lambda *_: None)
+        monkeypatch.setattr(file_columns, "_plain_text", lambda *_: None)
         assert quick == texts()
         assert {type(found) for *_, found in quick} <= {str, type(None), type}
         assert quick[:4] == [("int", 7, "7"), ("int", "7", "7"), ("int", -1, "-1"), ("int", 0, "0")]

@@ -33,10 +33,10 @@ class ReadSize:
 
 @dataclass(frozen=True)
 class Readers:
-    """Those who may read.
+    """What the driver may read, and who reads the rest.
 
     ``max_files``, ``max_bytes``: what the driver always reads itself (0 bytes: nothing). ``threads``: of the driver.
-    ``cores``: processors of a job; 0 if they are the driver's own, as with a local master. ``executors``: these have Arrow.
+    ``cores``: processors of a job; 0 if they are the driver's own, as with a local master. ``executors``: tasks in Python may read.
     """
 
     max_files: int

@@ -128,9 +128,9 @@ def collect_rows(env: SparkEnvironment, frame: DataFrame, max_rows: int) -> pa.T
 def collected_once(
     env: SparkEnvironment, frame: DataFrame, max_rows: int
 ) -> tuple[DataFrame, pa.Table] | None:
-    """Return a frame of the rows that ``frame`` has now, and the rows; None as `collect_rows`, or if Arrow may change a value.
+    """Return a frame of the rows of ``frame``, and the rows; None as `collect_rows`, or if Arrow may change a value.
 
-    No executor can lose them. Columns of ``frame`` are columns of the new one, too.
+    No executor can lose them. Expressions of columns of ``frame`` are valid for the new one, too.
     """
     kinds = {field.dataType.simpleString().partition("(")[0] for field in frame.schema}
     rows = collect_rows(env, frame, max_rows) if kinds <= ROUND_TRIP_TYPES else None

@@ -184,8 +184,8 @@ def partition_text(column: Column) -> str:
     return f"if(coalesce({text}, '') = '', '{DEFAULT_PARTITION}', {text})"
 
 
-def _as_it_is(value: object, hive: str) -> str | None:
-    """Return the text of a whole number or text that Spark would return unchanged; None for any other value."""
+def _plain_text(value: object, hive: str) -> str | None:
+    """Return the text of a value that Spark would not change: a text, or a canonical whole number; None for any other."""
     if type(value) is str and hive == "string":  # a member of an enum may be printed as another text
         return value
     if isinstance(value, bool) or not isinstance(value, (int, str)) or hive not in INTEGER_TYPES:
@@ -202,7 +202,7 @@ def partition_values_as_text(
     None: NULL, the empty text, and the name of the default partition that SHOW PARTITIONS prints. Raises SchemaMismatchError, or Spark's error, for a value that is not of its type.
     """
     values = {name: None if value == DEFAULT_PARTITION else value for name, value in values.items()}
-    plain = {name: _as_it_is(value, columns[name].type) for name, value in values.items()}
+    plain = {name: _plain_text(value, columns[name].type) for name, value in values.items()}
     if all(text is not None for text in plain.values()):  # a query takes a job
         return {name: partition_value(text) for name, text in plain.items()}
     single_row = env.spark.sql("SELECT 1")

@@ -102,9 +102,10 @@ Result: TypeAlias = list[PartitionRows] | Refusal | None
 
 @dataclass(frozen=True)
 class RowTask:
-    """A task: parts of files, and what its reader needs. ``snapshot`` has the partitions of the parts only, by ``numbers``.
+    """A task: parts of files, and what its reader needs.
 
-    ``opener``: of remote file systems.
+    ``snapshot``: with the partitions of these parts only. ``numbers``: of these in the whole snapshot. ``opener``: of remote
+    file systems.
     """
 
     snapshot: Snapshot

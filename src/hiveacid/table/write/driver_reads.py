@@ -117,7 +117,7 @@ def select_rows(
     selections = [(files, selection) for files in listed.snapshot.partitions]
     # Reading all columns of a large table only to find too many rows would take long: count them first.
     is_large = listed.whole.bytes > listed.readers.max_bytes
-    match listed.reader(context, selections, max_rows, count=is_large):
+    match listed.choose_reader(context, selections, max_rows, count=is_large):
         case ReadBy.DRIVER:
             return read_selected(context, listed.snapshot, selections, max_rows)
         case ReadBy.EXECUTORS:
@@ -152,7 +152,7 @@ class FilesForDriver:
     whole: ReadSize
     readers: Readers
 
-    def reader(
+    def choose_reader(
         self,
         context: Context,
         selections: Sequence[tuple[PartitionFiles, Selection]],

@@ -27,7 +27,7 @@ from hiveacid.table.context import Context
 logger = logging.getLogger(__name__)
 
 _TASKS_OF_A_CORE = 2
-_AT_ONCE = 4  # times the rows and bytes that a statement may have
+_AT_ONCE = 4  # times the limits of a statement: what may come to the driver's JVM at the same time
 
 
 def read_on_executors(

@@ -315,9 +315,10 @@ def target_read(
 
 @dataclass(frozen=True)
 class ComputedSource:
-    """A source that is not computed again, and its ``keys``: an Arrow table of the columns in `TargetRead.pairs`, or its beginning.
+    """A source that is not computed again.
 
-    ``small``: the JVM can pass its rows to this process and back.
+    ``keys``: an Arrow table of the columns in `TargetRead.pairs`; of too many rows, the first. ``small``: the JVM can pass its
+    rows to this process and back.
     """
 
     frame: DataFrame
@@ -387,7 +388,7 @@ def _read_matching(
         (files, _with_keys(selection, keys_in_partition(keys, dict(zip(names, files.values, strict=True)))))
         for files in listed.snapshot.partitions
     ]
-    if listed.reader(context, selections, _MAX_ROWS, count=False) is not ReadBy.DRIVER:
+    if listed.choose_reader(context, selections, _MAX_ROWS, count=False) is not ReadBy.DRIVER:
         return None
     return read_selected(context, listed.snapshot, selections, _MAX_ROWS)
 
