@@ -58,7 +58,9 @@ def _check_columns(table: TableDefinition) -> None:
             f"{table.name}: a table needs at least one column besides partition columns"
         )
     names: set[str] = set()
-    for column in table.all_columns:
+    for number, column in enumerate(table.all_columns, start=1):
+        if not column.name.strip():
+            raise SchemaMismatchError(f"{table.name}: column {number} has no name")
         if column.name in names:
             raise SchemaMismatchError(f"{table.name}: column {column.name} is named twice")
         if column.name.startswith(_RESERVED_PREFIX) or column.name in RESERVED_NAMES:

@@ -177,6 +177,9 @@ def test_a_table_is_created_for_the_lines_of_a_file(tmp_path: Path) -> None:
     piped = ingest("other", f"/dev/fd/{source}", *arguments)  # of the shell's <(…): it can be read once
     os.close(source)
     assert (piped.exit_code, "is a pipe" in piped.output) == (2, True)
+    (tmp_path / "c.csv").write_text(",id\n0,1\n", encoding="utf-8")  # as pandas writes an index
+    unnamed = ingest("other", str(tmp_path / "c.csv"), *arguments)
+    assert (unnamed.exit_code, "column 1 has no name" in unnamed.stderr) == (1, True)
     (tmp_path / "b.csv").write_text("zip,id,day\nx,1,2026-01-01\n", encoding="utf-8")
     swapped = ingest("sales", str(tmp_path / "b.csv"), *arguments)
     assert "the header names the columns in another order" in swapped.stderr
