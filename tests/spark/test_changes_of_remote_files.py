@@ -6,6 +6,7 @@ import logging
 import pickle
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from threading import Barrier
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -15,7 +16,8 @@ from hiveacid.storage.arrow_file_system import ArrowFileSystem
 from hiveacid.storage.file_system_routing import OpenedBefore, bucket_and_key
 from hiveacid.table.arrow_read import row_tasks
 from hiveacid.table.arrow_read.row_tasks import Refusal
-from hiveacid.table.write import executor_reads
+from hiveacid.table.arrow_read.scan import PartitionReader
+from hiveacid.table.write import driver_reads, executor_reads, update_delete
 from support.random_changes import random_statements
 from support.servers.absent import skip_without
 from support.servers.hdfs import WHY_NOT as NO_HDFS
@@ -123,6 +125,40 @@ def test_driver_executors_and_jobs_change_the_same_rows_in_s3(
 def test_bucketed_tables_in_s3(lake: AcidSession, sent: list[tuple[Any, Any]], by: str) -> None:
     assert results(lake, by, BUCKETED) == results(lake, "job", BUCKETED)
     assert [isinstance(found[0], list) for _, found in sent] == [True] * (2 if by == "executors" else 0)
+
+
+def test_the_driver_reads_many_partitions_at_the_same_time(
+    lake: AcidSession, s3: S3Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make(lake, "many")
+    paths = [path for _, path, _ in s3.requests]
+    assert (
+        len({path for path in paths if "/delta_" in path and path.rpartition("/")[2].startswith("bucket_")})
+        > 8
+    )
+    monkeypatch.setattr(update_delete, "ChangesByJob", lambda *_, **__: pytest.fail("a job would run"))
+    both, met = Barrier(2, timeout=60), set[str]()
+    read = PartitionReader.batches_of_stripes
+
+    def meeting(reader: PartitionReader) -> Any:
+        met.add(str(reader.files.values))
+        if len(met) < 3:
+            both.wait()
+        return read(reader)
+
+    monkeypatch.setattr(PartitionReader, "batches_of_stripes", meeting)
+    s3.counted()
+    assert lake.table("many").update({"v": "'set'"}, where="k % 20 = 3").updated == 5
+    assert len(met) == 3
+    assert s3.counted(ours=True)["GET"] < 100
+    assert lake.table("many").delete("v = 'set' OR k < 10").deleted == 14
+    left = sorted(row[0] for row in lake.sql("SELECT k FROM many").collect())
+    assert left == [k for k in range(10, 100) if k % 20 != 3]
+    # rows beyond the budget, which all threads share
+    monkeypatch.setattr(driver_reads, "_MAX_ROWS", 20)
+    with pytest.raises(pytest.fail.Exception, match="a job would run"):
+        lake.table("many").delete("k < 60")
+    assert len(lake.sql("SELECT k FROM many").collect()) == len(left)
 
 
 @pytest.mark.exhaustive("the statements above stay")

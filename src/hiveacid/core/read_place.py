@@ -12,6 +12,9 @@ from enum import StrEnum
 # Bytes of files in a second, by one processor: an UPDATE of 1 % of 3 million rows with 23 columns (200 MB).
 _ARROW_RATE, _JOB_RATE = 85 << 20, 21 << 20
 _JOB_START = 0.5  # seconds that a job takes, however little it reads
+# A remote file system answers after some time, whoever asks. A small file takes so many requests: length and bytes of its tail,
+# of the file and of delete events.
+_WAIT = 6 * 0.02
 _MOST = 16  # times ``max_bytes``, which the driver never exceeds
 
 
@@ -37,6 +40,7 @@ class Readers:
 
     ``max_files``, ``max_bytes``: what the driver always reads itself (0 bytes: nothing). ``threads``: of the driver.
     ``cores``: processors of a job; 0 if they are the driver's own, as with a local master. ``executors``: tasks in Python may read.
+    ``remote_files``: that the driver reads at the same time; 0 if files are local.
     """
 
     max_files: int
@@ -44,6 +48,7 @@ class Readers:
     threads: int
     cores: int
     executors: bool = False
+    remote_files: int = 0
 
     @property
     def others(self) -> ReadBy:
@@ -54,11 +59,13 @@ class Readers:
         """Return who reads so much in the least time."""
         if not self.max_bytes or size.files > self.max_files or size.bytes > self.max_bytes * _MOST:
             return self.others
-        if size.bytes <= self.max_bytes or not self.cores:
+        waits = size.files * _WAIT if self.remote_files else 0.0
+        in_driver = waits / max(1, self.remote_files)
+        if not self.cores or (size.bytes <= self.max_bytes and in_driver <= _JOB_START):
             return ReadBy.DRIVER
-        in_driver = size.bytes / (self.threads * _ARROW_RATE)
+        in_driver += size.bytes / (self.threads * _ARROW_RATE)
         rate = _ARROW_RATE if self.executors else _JOB_RATE
-        by_others = _JOB_START + size.bytes / (self.cores * rate)
+        by_others = _JOB_START + (waits + size.bytes / rate) / self.cores
         return ReadBy.DRIVER if in_driver <= by_others else self.others
 
 

@@ -9,6 +9,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
+from threading import Lock
 from typing import TypeAlias
 
 import pyarrow as pa
@@ -27,20 +28,22 @@ _MAX_PART = 256 << 20
 
 @dataclass
 class RowBudget:
-    """Rows, and bytes of them, that a statement may still take into the driver."""
+    """Rows, and bytes of them, that a statement may still take into the driver; for several threads."""
 
     rows: int
     bytes: int
+    _lock: Lock = field(default_factory=Lock, repr=False, compare=False)
 
     def take(self, batches: Iterable[pa.RecordBatch]) -> list[pa.RecordBatch] | None:
         """Return all batches; None as soon as they exceed the budget."""
         taken = []
         for batch in batches:
             taken.append(batch)
-            self.rows -= batch.num_rows
-            self.bytes -= batch.nbytes + _ROW_BYTES * batch.num_rows
-            if self.rows < 0 or self.bytes < 0:
-                return None
+            with self._lock:
+                self.rows -= batch.num_rows
+                self.bytes -= batch.nbytes + _ROW_BYTES * batch.num_rows
+                if self.rows < 0 or self.bytes < 0:
+                    return None
         return taken
 
 

@@ -35,6 +35,7 @@ T = TypeVar("T")
 ROW_ID_TYPE = pa.struct([*zip(ROW_ID_PARTS, (pa.int64(), pa.int32(), pa.int64()), strict=True)])
 BATCH_ROWS = 131_072
 _REQUEST_THREADS = 16
+_SMALL_FILE = 8 << 20  # bytes; so many as threads take less memory than a few large stripes
 _MAX_CHANGED_STRIPE = 4_000_000  # rows, whose keys and columns of a condition take some 150 MB
 FEW_ROWS = 50_000
 """Rows that one thread reads or writes in less time than other threads take to start."""
@@ -95,6 +96,30 @@ def reading_threads() -> int:
     return min(_MAX_READING_THREADS, int(pa.cpu_count()))
 
 
+@dataclass(frozen=True)
+class AtOnce:
+    """Number of partitions to read at the same time, and of stripes in each, for a caller that takes all rows.
+
+    ``remote_files``: files that are read at the same time; 0 if they are local. More than there are processors hide the latency of
+    small files.
+    """
+
+    partitions: int
+    stripes: int
+    remote_files: int = 0
+
+    @classmethod
+    def of(cls, snapshot: Snapshot) -> AtOnce:
+        """Choose by the files of a snapshot. Their stripes are in memory: few large ones, or many small ones."""
+        if is_local(snapshot.table.location):
+            return cls(1, reading_threads())
+        lengths = (file.length for part in snapshot.partitions for file in part.rows)
+        small = max(lengths, default=0) <= _SMALL_FILE
+        files = _REQUEST_THREADS if small else _MAX_READING_THREADS
+        partitions = max(1, min(files, len(snapshot.partitions)))
+        return cls(partitions, files // partitions, files)
+
+
 @dataclass
 class PartitionReader:
     """Reader of one partition's files, or of those of a table without partitions.
@@ -133,8 +158,10 @@ class PartitionReader:
         live_rows = self._live_rows(readers)
         stripes: Iterable[tuple[OrcReader, int]]
         stripes = ((reader, stripe) for reader in readers for stripe in self.stripes(reader))
-        threads = self.threads if sum(reader.tail.number_of_rows for reader in readers) > FEW_ROWS else 1
-        if threads > 1:
+        remote = not is_local(self.snapshot.table.location)
+        many = remote or sum(reader.tail.number_of_rows for reader in readers) > FEW_ROWS
+        threads = self.threads if many else 1
+        if threads > 1 and not remote:  # where each thread would fetch the same ranges
             stripes = [*stripes]
             self._column_threads = max(1, threads // max(1, len(stripes)))
         for found in map_in_order(partial(self._read_stripe, live_rows), stripes, threads):

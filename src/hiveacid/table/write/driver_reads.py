@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -27,15 +27,21 @@ from hiveacid.table.arrow_read.files_to_open import (
 from hiveacid.table.arrow_read.filters import arrow_filter, is_exact
 from hiveacid.table.arrow_read.orc_file import OrcReader
 from hiveacid.table.arrow_read.row_tasks import RowBudget
-from hiveacid.table.arrow_read.scan import PartitionReader, Selection, read_batches, reading_threads
+from hiveacid.table.arrow_read.scan import (
+    AtOnce,
+    PartitionReader,
+    Selection,
+    map_in_order,
+    read_batches,
+    reading_threads,
+)
 from hiveacid.table.context import Context
 from hiveacid.table.partitions import PartitionValues, partitions_of, require_changeable
 from hiveacid.table.write.executor_reads import read_on_executors
 from hiveacid.transactions.transaction import Transaction
 
-# Files are read one after the other, and each request to a remote file system takes some 20 ms.
-_MAX_LOCAL_FILES, _MAX_REMOTE_FILES = 500, 8
-# With a local master, jobs have no more processors. They take 35 ms to change the rows of a partition, the driver takes 15.
+_MAX_FILES = 500
+# With a local master and local files, jobs have no more processors. They take 35 ms to change the rows of a partition, the driver takes 15.
 _MAX_FILES_WITH_LOCAL_MASTER = 20_000
 _MAX_ROWS = 1_000_000  # that an UPDATE or DELETE may select
 _MAX_JUDGED_ROWS = 100_000  # that Spark judges about as fast as it would scan them
@@ -146,11 +152,15 @@ def _wanted(context: Context) -> str:
 
 @dataclass(frozen=True)
 class FilesForDriver:
-    """Files that the driver or executors may read, ``whole``: with all their bytes, and who may read them."""
+    """Files that the driver or executors may read, ``whole``: with all their bytes, and who may read them.
+
+    ``at_once``: what the driver reads at the same time.
+    """
 
     snapshot: Snapshot
     whole: ReadSize
     readers: Readers
+    at_once: AtOnce
 
     def choose_reader(
         self,
@@ -172,18 +182,31 @@ class FilesForDriver:
         if not fits and not self._choose_driver(_bytes_of_filters(context, self, selections)):
             return self.readers.others
         rows = size = 0
-        for files, selection in selections if count or not fits else ():
-            others = set(selection.columns).difference(selection.filter_columns)
-            counted = replace(selection, columns=(), row_ids=False)
-            reader = PartitionReader(context.fs, self.snapshot, files, counted, reading_threads())
-            for file, stripe, batch in reader.batches_of_stripes() if others else ():
-                rows += batch.num_rows
-                size += _share(file, [stripe], others)
+        at_once = self.at_once.partitions
+        asked = selections if count or not fits else ()
+
+        def counted(files: PartitionFiles, selection: Selection) -> Iterable[tuple[int, int]]:
+            found = self._selected_stripes(context, files, selection)
+            return found if at_once == 1 else [*found]
+
+        for stripes in map_in_order(counted, asked, at_once):
+            for number, others in stripes:
+                rows, size = rows + number, size + others
                 if rows > max_rows:
                     return ReadBy.JOB
                 if not (fits or self._choose_driver(size)):
                     return self.readers.others
         return ReadBy.DRIVER
+
+    def _selected_stripes(
+        self, context: Context, files: PartitionFiles, selection: Selection
+    ) -> Iterator[tuple[int, int]]:
+        """Yield the number of selected rows of each stripe, and how many bytes of further columns have to be read for them."""
+        others = set(selection.columns).difference(selection.filter_columns)
+        counted = replace(selection, columns=(), row_ids=False)
+        reader = PartitionReader(context.fs, self.snapshot, files, counted, self.at_once.stripes)
+        for file, stripe, batch in reader.batches_of_stripes() if others else ():
+            yield batch.num_rows, _share(file, [stripe], others)
 
     def _choose_driver(self, size: int | None) -> bool:
         return size is not None and self.readers.choose(replace(self.whole, bytes=size)) is ReadBy.DRIVER
@@ -195,13 +218,15 @@ def _bytes_of_filters(
     """Return about how many bytes of the filters' columns and of delete events have to be read; None if that is not known."""
     if listed.whole.files > _MAX_FOOTERS:
         return None
-    size = 0
-    for files, selection in selections:
-        size += sum(file.length for file in files.events)
+
+    def bytes_of(files: PartitionFiles, selection: Selection) -> int:
         reader = PartitionReader(context.fs, listed.snapshot, files, selection)
-        for file in reader.open_readers():
-            size += _share(file, reader.stripes(file), selection.filter_columns)
-    return size
+        shares = (
+            _share(file, reader.stripes(file), selection.filter_columns) for file in reader.open_readers()
+        )
+        return sum(shares, sum(file.length for file in files.events))
+
+    return sum(map_in_order(bytes_of, selections, listed.at_once.partitions))
 
 
 def _share(file: OrcReader, stripes: Iterable[int], columns: Iterable[str]) -> int:
@@ -218,8 +243,8 @@ def list_for_driver(
     Raises UnsupportedFeatureError as `require_changeable`.
     """
     partitions: Sequence[Partition] | None = partitions_of(context, table, txn)
-    max_local = _MAX_FILES_WITH_LOCAL_MASTER if context.env.local else _MAX_LOCAL_FILES
-    max_files = max_local if is_local(table.location) else _MAX_REMOTE_FILES
+    all_local = context.env.local and is_local(table.location)
+    max_files = _MAX_FILES_WITH_LOCAL_MASTER if all_local else _MAX_FILES
     executors = _may_executors_read(context, table)
     most = max(max_files, _MAX_FILES_ON_EXECUTORS) if executors else max_files
     if partitions is not None:
@@ -236,8 +261,9 @@ def list_for_driver(
     alone = context.env.local or _wanted(context) == ReadBy.DRIVER
     cores = 0 if alone else context.env.spark.sparkContext.defaultParallelism
     executors = executors and events <= _MAX_EVENT_BYTES
-    readers = Readers(max_files, max_bytes, reading_threads(), cores, executors)
-    return FilesForDriver(snapshot, ReadSize(len(lengths), sum(lengths)), readers)
+    at_once = AtOnce.of(snapshot)
+    readers = Readers(max_files, max_bytes, reading_threads(), cores, executors, at_once.remote_files)
+    return FilesForDriver(snapshot, ReadSize(len(lengths), sum(lengths)), readers, at_once)
 
 
 def _may_executors_read(context: Context, table: TableDefinition) -> bool:
@@ -253,18 +279,23 @@ def _may_executors_read(context: Context, table: TableDefinition) -> bool:
 def read_selected(
     context: Context,
     snapshot: Snapshot,
-    selections: Iterable[tuple[PartitionFiles, Selection]],
+    selections: Sequence[tuple[PartitionFiles, Selection]],
     max_rows: int,
 ) -> list[SelectedRows] | None:
     """Return the selected rows by partition; None if they are more than ``max_rows`` or take more than `max_bytes_in_driver`.
 
     ``selections``: partitions of the snapshot, each with the rows to select there.
     """
-    budget = RowBudget(max_rows, max_bytes_in_driver(context.env))
-    selected = []
-    for files, selection in selections:
+    budget, at_once = RowBudget(max_rows, max_bytes_in_driver(context.env)), AtOnce.of(snapshot)
+
+    def read(files: PartitionFiles, selection: Selection) -> list[pa.RecordBatch] | None:
         part = replace(snapshot, partitions=(files,))
-        batches = budget.take(read_batches(context, part, selection, reading_threads()))
+        return budget.take(read_batches(context, part, selection, at_once.stripes))
+
+    selected = []
+    for (files, _), batches in zip(
+        selections, map_in_order(read, selections, at_once.partitions), strict=True
+    ):
         if batches is None:
             return None
         if batches:
