@@ -10,11 +10,12 @@ from pyspark.errors import AnalysisException, UnsupportedOperationException
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
-from hiveacid.errors import SchemaMismatchError, UnsupportedFeatureError
+from hiveacid.errors import ParseError, SchemaMismatchError, StatementError, UnsupportedFeatureError
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
+    from hiveacid import AcidSession
     from hiveacid.sql.native.session import NativeSession
 
 ACID = "STORED AS ORC TBLPROPERTIES ('transactional'='true')"
@@ -183,3 +184,25 @@ def test_other_sources(native: NativeSession, tmp_path_factory: pytest.TempPathF
     ):
         with pytest.raises(SchemaMismatchError, match="_metadata is a reserved column name"):
             sql(f"CREATE TABLE m (id INT, `_metadata` INT) {properties}")
+
+
+def test_bare_names_in_a_merge_by_python_are_those_of_the_only_side(
+    spark: SparkSession, acid: AcidSession
+) -> None:
+    acid.sql(f"CREATE TABLE t (id INT, qty INT) {ACID}")
+    acid.sql("INSERT INTO t VALUES (1, 10), (2, 20)")
+    source = spark.sql("SELECT * FROM VALUES (2, 5), (3, 7), (4, -7) AS v(id, qty)")
+    merge = acid.table("t").merge(source, "t.id = s.id")
+    report = (
+        merge.when_not_matched_insert(
+            {"id": "id", "qty": "qty + transform(array(id), qty -> qty)[0]"}, "qty > 0"
+        )
+        .when_not_matched_by_source_update({"qty": "qty + t.qty"}, "id = 1")
+        .execute()
+    )
+    assert (report.inserted, report.updated) == (1, 1)
+    assert sorted(tuple(row) for row in acid.sql("SELECT * FROM t").collect()) == [(1, 20), (2, 20), (3, 10)]
+    with pytest.raises(StatementError, match="`qty` is ambiguous"):
+        merge.when_matched_update({"qty": "qty + 1"}).execute()
+    with pytest.raises(ParseError):
+        merge.when_not_matched_insert({"id": "id +", "qty": "1"}).execute()

@@ -29,7 +29,9 @@ def drop_leftovers(spark: SparkSession, settings: dict[str, str]) -> None:
 
 def drop_own_tables(spark: SparkSession) -> None:
     """Drop the databases, tables and views of Spark's own catalog; its warehouse lasts as long as the process."""
-    spark.catalog.setCurrentDatabase("default")  # a test may have left the session in a database that goes now
+    spark.catalog.setCurrentDatabase(
+        "default"
+    )  # a test may have left the session in a database that goes now
     for database in spark.catalog.listDatabases():
         if database.name != "default":
             spark.sql(f"DROP DATABASE `{database.name}` CASCADE")

@@ -19,10 +19,8 @@ from hiveacid.spark.formats.expressions import (
     Expression,
     parenthesised,
 )
-from hiveacid.spark.parser.lexer import end_token
-from hiveacid.spark.session.bound_plans import last_part
 from hiveacid.spark.session.classic_session import at_one_moment, unsteady_expression
-from hiveacid.spark.session.jvm import parser_of, scala_items
+from hiveacid.spark.write.update_delete_merge_rows import MatchKind
 from hiveacid.sql.binding.source_positions import errors_at, spark_errors_at_source
 from hiveacid.sql.binding.table_binder import EXPRESSION, SOURCE, Binder, reads_of
 from hiveacid.sql.execute.context import ExecutionContext, write_result
@@ -44,7 +42,7 @@ from hiveacid.table.partitions import partition_name, static_values
 from hiveacid.table.write.insert import InsertOptions, insert, insert_lock
 from hiveacid.table.write.load import LoadOptions, load
 from hiveacid.table.write.merge import Merge as TableMerge
-from hiveacid.table.write.merge import is_exclusive
+from hiveacid.table.write.merge import is_exclusive, qualified
 from hiveacid.table.write.publish import WriteReport
 from hiveacid.table.write.update_delete import Replacement, UpdateOrDelete, check_assignments, reads_table
 from hiveacid.table.write.write_conflicts import run_with_retry
@@ -406,38 +404,21 @@ def _source(binder: Binder, statement: Merge) -> DataFrame:
 def _with_names_of_one_side(
     table_merge: TableMerge, clause: MergeClause, table: TableDefinition
 ) -> MergeClause:
-    """Qualify names that both sides have, in a clause for rows of one side: they mean that side's columns, as in Spark."""
+    """Return a clause with texts that `qualified` returns; positions in errors are those of such a text."""
     if clause.match is MergeMatch.MATCHED:
         return clause
-    target, source = last_part(table_merge.target_name), last_part(table_merge.source_name)
-    side = quote_name(source if clause.match is MergeMatch.NOT_MATCHED else target)
-    both = {column.lower() for column in table_merge.source.columns}.intersection(table.column_names)
-    both -= {target.lower(), source.lower()}
+    when = MatchKind.SOURCE_ONLY if clause.match is MergeMatch.NOT_MATCHED else MatchKind.TARGET_ONLY
 
-    def qualified(piece: Slice) -> Slice:
-        names = zip([end_token(""), *piece.tokens], piece.tokens, strict=False)
-        if piece.text.upper() == "DEFAULT" or not any(
-            name.is_name and name.name.lower() in both and dot.text != "." for dot, name in names
-        ):
+    def of_side(piece: Slice) -> Slice:
+        if piece.text.upper() == "DEFAULT":
             return piece
-        parsed = parser_of(table_merge.context.env).parseExpression(piece.text)
-        starts = {
-            int(leaf.origin().startIndex().get())
-            for leaf in scala_items(parsed.collectLeaves())  # a subquery is one of them, and keeps its names
-            if str(leaf.nodeName()) == "UnresolvedAttribute"
-            and str(next(scala_items(leaf.nameParts()))).lower() in both
-        }
-        parts, end = [], 0
-        for start in sorted(starts):
-            parts += [piece.text[end:start], side, "."]
-            end = start
-        return replace(piece, text="".join([*parts, piece.text[end:]]))
+        return replace(piece, text=qualified(table_merge, piece.text, when, table))
 
     return replace(
         clause,
-        condition=None if clause.condition is None else qualified(clause.condition),
-        assignments=tuple(replace(a, expression=qualified(a.expression)) for a in clause.assignments),
-        values=tuple(qualified(value) for value in clause.values),
+        condition=None if clause.condition is None else of_side(clause.condition),
+        assignments=tuple(replace(a, expression=of_side(a.expression)) for a in clause.assignments),
+        values=tuple(of_side(value) for value in clause.values),
     )
 
 

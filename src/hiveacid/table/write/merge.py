@@ -41,11 +41,13 @@ from hiveacid.spark.formats.driver_frames import (
     estimated_bytes,
     max_bytes_in_driver,
 )
-from hiveacid.spark.formats.expressions import Expression, expand_stars, selected
+from hiveacid.spark.formats.expressions import Expression, expand_stars, selected, text_of, with_text
+from hiveacid.spark.parser.lexer import end_token, tokenize
 from hiveacid.spark.predicates.column_conditions import empty_rows
 from hiveacid.spark.session.bound_plans import last_part
 from hiveacid.spark.session.classic_session import plan_of
 from hiveacid.spark.session.error_translation import translate_errors
+from hiveacid.spark.session.jvm import parser_of, scala_items
 from hiveacid.spark.write.changes_of_arrow_rows import (
     columns_that_grow,
     columns_used,
@@ -162,9 +164,8 @@ class Merge(Displayed):
 
     def run(self, table: TableDefinition, txn: Transaction) -> WriteReport:
         """Change the rows in a transaction that holds the lock of `execute`."""
-        clauses = [
-            self._with_columns_of_stars(table, self._checked(table, clause)) for clause in self.clauses
-        ]
+        with translate_errors():
+            clauses = [self._resolved(table, self._checked(table, clause)) for clause in self.clauses]
         on = expand_stars(self.on, self._columns(table))
         plan = MergePlan(self.context.env, table, on, clauses, self.target_name, self.source_name)
         with translate_errors():
@@ -213,12 +214,20 @@ class Merge(Displayed):
             last_part(self.source_name): self.source.columns,
         }
 
-    def _with_columns_of_stars(self, table: TableDefinition, clause: WhenClause) -> WhenClause:
+    def _resolved(self, table: TableDefinition, clause: WhenClause) -> WhenClause:
+        """Return a clause without stars, and without bare names that both sides have where only one can be meant."""
         columns = self._columns(table)
+
+        def resolved(expression: Expression) -> Expression:
+            text = text_of(expression)
+            if text is not None:
+                expression = with_text(expression, qualified(self, text, clause.when, table))
+            return expand_stars(expression, columns)
+
         return replace(
             clause,
-            condition=None if clause.condition is None else expand_stars(clause.condition, columns),
-            values={name: expand_stars(value, columns) for name, value in (clause.values or {}).items()},
+            condition=None if clause.condition is None else resolved(clause.condition),
+            values={name: resolved(value) for name, value in (clause.values or {}).items()},
         )
 
     def _checked(self, table: TableDefinition, clause: WhenClause) -> WhenClause:
@@ -253,6 +262,32 @@ class Merge(Displayed):
             return {name: self.source[quote_name(name)] for name in columns}
         source = quote_name(last_part(self.source_name))
         return {name: f"{source}.{quote_name(name)}" for name in columns}
+
+
+def qualified(merge: Merge, text: str, when: MatchKind, table: TableDefinition) -> str:
+    """Qualify names that both sides have, in a text for rows of one side: they mean that side's columns, as in Spark."""
+    target, source = last_part(merge.target_name), last_part(merge.source_name)
+    if when is MatchKind.MATCHED or not source:
+        return text
+    side = quote_name(source if when is MatchKind.SOURCE_ONLY else target)
+    both = {column.lower() for column in merge.source.columns}.intersection(table.column_names)
+    both -= {target.lower(), source.lower()}
+    tokens = tokenize(text)
+    names = zip([end_token(""), *tokens], tokens, strict=False)
+    if not any(name.is_name and name.name.lower() in both and dot.text != "." for dot, name in names):
+        return text
+    parsed = parser_of(merge.context.env).parseExpression(text)
+    starts = {
+        int(leaf.origin().startIndex().get())
+        for leaf in scala_items(parsed.collectLeaves())  # a subquery is one of them, and keeps its names
+        if str(leaf.nodeName()) == "UnresolvedAttribute"
+        and str(next(scala_items(leaf.nameParts()))).lower() in both
+    }
+    parts, end = [], 0
+    for start in sorted(starts):
+        parts += [text[end:start], side, "."]
+        end = start
+    return "".join([*parts, text[end:]])
 
 
 def _defaulted_columns(table: TableDefinition, clauses: Sequence[WhenClause]) -> set[str]:
