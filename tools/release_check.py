@@ -129,7 +129,7 @@ def _check_installed(place: Path, version: str) -> None:
     (wheel,) = DIST.glob("*.whl")
     venv.create(place, with_pip=True)
     python = place / "bin" / "python"
-    pip = [python, "-m", "pip", "--disable-pip-version-check", "--no-input"]
+    pip: list[str | Path] = [python, "-m", "pip", "--disable-pip-version-check", "--no-input"]
     subprocess.run([*pip, "install", "--quiet", wheel], check=True)
     warehouse = place / "warehouse"
     warehouse.mkdir()
