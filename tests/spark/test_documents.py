@@ -79,7 +79,8 @@ def test_the_tutorial_runs_as_it_stands_with_its_results(
     assert spark.version
 
 
-COMMAND = re.compile(r"^    (\S(?:.*\\\n)*.*)$", re.MULTILINE)
+COMMAND = re.compile(r'^    ((?=\S)(?:\\\n|"[^"]*"|[^"\n])*)$', re.MULTILINE)
+"""Lines go on behind a backslash, and inside double quotes."""
 
 
 def test_the_start_page_runs_as_one_script(

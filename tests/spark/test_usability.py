@@ -114,6 +114,6 @@ def test_a_table_counts_and_shows_its_rows(acid: AcidSession, capsys: pytest.Cap
     table.show()
     assert "|oil|  4|" in capsys.readouterr().out
     with hiveacid.open(acid.context.warehouse) as warehouse:
-        assert warehouse.table("stock").head(2).num_rows == 2
+        assert warehouse.table("stock").head(2).to_pylist() == [{"sku": "oil", "qty": 4}]
     with pytest.raises(HiveAcidError, match="nope"):
         table.count("nope > 1")
