@@ -1,4 +1,4 @@
-"""What the commands share that run until they are stopped: settings, logs, signals."""
+"""Settings, logs and signals of commands that run until they are stopped."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where a statement reads the rows that it changes: by Arrow in the driver or on the executors, or by a Spark job.
+"""Choice of who reads the rows that a statement changes: Arrow in the driver, Arrow on the executors, or a Spark job.
 
 The driver has processors, too, and Arrow decodes ORC four times as fast as Spark on each of them. A job has those of all
 executors, but takes time to begin. Bytes are those to be read, not those of the table.
@@ -19,7 +19,7 @@ _MOST = 16  # times ``max_bytes``, which the driver never exceeds
 
 
 class ReadBy(StrEnum):
-    """Who reads the rows."""
+    """Reader of the rows that a statement changes."""
 
     DRIVER = "driver"
     EXECUTORS = "executors"
@@ -36,7 +36,7 @@ class ReadSize:
 
 @dataclass(frozen=True)
 class Readers:
-    """What the driver may read, and who reads the rest.
+    """Limits of what the driver reads, and facts of those who read the rest.
 
     ``max_files``, ``max_bytes``: what the driver always reads itself (0 bytes: nothing). ``threads``: of the driver.
     ``cores``: processors of a job; 0 if they are the driver's own, as with a local master. ``executors``: tasks in Python may read.

@@ -39,7 +39,7 @@ _COMPACTED = "c"  # operation of the trace that a compaction leaves
 
 
 def mark_recorded(connection: Connection, table: TableName) -> None:
-    """Mark a new table, whose location holds nothing, as one whose records are complete."""
+    """Mark the records of a new table as complete, since its location holds nothing yet."""
     connection.execute(insert(recorded_tables), table_columns(table))
 
 
