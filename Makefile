@@ -17,7 +17,9 @@ unexport PYTHONDONTWRITEBYTECODE
 # Processes that share the machine; every one of them that needs Spark starts its own JVM.
 WORKERS ?= 3
 # Whole files to each, the longest first (tests/support/file_order.py); xdist itself would begin with those of many tests.
-SHARED := -n $(WORKERS) --dist loadfile --no-loadscope-reorder
+# A worker that dies ends the run: xdist 3.8 may wait for ever for the one that would replace it (its loadscope scheduler
+# gives a new worker one unit, and a worker keeps its last test until it gets another one).
+SHARED := -n $(WORKERS) --dist loadfile --no-loadscope-reorder --max-worker-restart 0
 
 .PHONY: help
 help:  ## show this list
