@@ -15,6 +15,7 @@ from hypothesis import HealthCheck, settings
 from support.corpus.golden_tables import Golden, unpack
 from support.exhaustive import MARKS, examples, left_out
 from support.file_order import places
+from support.memory_limit import watch_memory
 from support.quiet_spark import quiet_spark
 from support.servers.absent import separate, skip_without
 from support.servers.class_archive import java_options
@@ -47,6 +48,8 @@ def pytest_configure(config: pytest.Config) -> None:
     """Let the processes that tests start import `support`, too, and their JVMs use the archive of classes."""
     for mark in MARKS:
         config.addinivalue_line("markers", mark)
+    if hasattr(config, "workerinput"):
+        watch_memory()
     pytest.register_assert_rewrite(
         "support.contract"
     )  # a failed assert there shows its values, as in a test module
