@@ -17,10 +17,10 @@ import secrets
 import socket
 import ssl
 import threading
-import time
 import unicodedata
 from dataclasses import dataclass, field
 from pathlib import Path
+from time import monotonic, sleep
 from typing import TYPE_CHECKING, Protocol
 from urllib.parse import urlsplit
 
@@ -226,7 +226,7 @@ class Authentication:
         """Tell whether a client may connect. Raises StoreUnavailableError, whose reason the log gets, if it cannot be told now."""
         is_right = self._is_right(user, password)
         if not is_right and user:  # drivers without a name ask for the challenge
-            time.sleep(self.refusal_delay)
+            sleep(self.refusal_delay)
         return is_right
 
     def password_fingerprint(self, user: str) -> str:
@@ -245,7 +245,7 @@ class Authentication:
             return True
         fingerprint = self.password_fingerprint(user)
         key = hmac.digest(self._key, f"{user}\0{fingerprint}\0{password}".encode(), "sha256")
-        now = time.monotonic()
+        now = monotonic()
         with self._lock:
             if self._remembered.get(key, 0.0) > now:
                 return True
@@ -359,9 +359,9 @@ def _element(tag: int, content: bytes) -> bytes:
 def _result_code(client: socket.socket) -> int:
     """Read a bind response. Raises ValueError, OSError."""
     data = bytearray()
-    until = time.monotonic() + _TIMEOUT
+    until = monotonic() + _TIMEOUT
     while True:
-        client.settimeout(max(0.001, until - time.monotonic()))  # one for the whole answer
+        client.settimeout(max(0.001, until - monotonic()))  # one for the whole answer
         piece = client.recv(4096)
         data += piece
         try:

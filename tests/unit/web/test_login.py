@@ -35,7 +35,8 @@ class Seconds:
 def waits(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     """Return the seconds that refused log-ins would have waited."""
     seconds: list[float] = []
-    monkeypatch.setattr("hiveacid.serve.authentication.time.sleep", seconds.append)
+    # Not `time.sleep` itself: threads that other tests have left would go round without a pause, and fill the list.
+    monkeypatch.setattr("hiveacid.serve.authentication.sleep", seconds.append)
     return seconds
 
 
