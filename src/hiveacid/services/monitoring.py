@@ -257,7 +257,7 @@ def collect(services: Services, loops: dict[str, LoopState]) -> Iterator[Metric]
     yield from store_metrics(figures)
     yield from loop_metrics(loops)
     if services.initiator is not None:
-        yield from location_metrics(services.initiator.figures)
+        yield from location_metrics(dict(services.initiator.figures))  # the initiator's thread changes them
 
 
 def format_metrics(metrics: Iterable[Metric]) -> bytes:

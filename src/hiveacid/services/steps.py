@@ -87,7 +87,9 @@ class Initiator:
         for key, jobs in attempts.items():
             if jobs[-1].state in _ENDED_BADLY:  # a failed compaction is tried again even without new writes
                 candidates.setdefault(key, ChangedPartition(*key))
-        findings = [*self._findings(candidates, attempts, now)]
+        loaded: dict[TableName, CompactedTable | None] = {}
+        findings = [*self._findings(candidates, attempts, loaded, now)]
+        self._forget_dropped(loaded)
         self._seen = max(0, now - _OVERLAP)
         return findings
 
@@ -95,9 +97,9 @@ class Initiator:
         self,
         candidates: Mapping[_Key, ChangedPartition],
         attempts: Mapping[_Key, Sequence[Compaction]],
+        tables: dict[TableName, CompactedTable | None],
         now: int,
     ) -> Iterator[InitiatorFinding]:
-        tables: dict[TableName, CompactedTable | None] = {}
         for key, changed in sorted(candidates.items(), key=lambda item: (item[0][0], item[0][1] or "")):
             name, partition = key
             try:
@@ -140,6 +142,16 @@ class Initiator:
             ),
         )
         return InitiatorFinding(changed.table, changed.partition, decision, figures, job)
+
+    def _forget_dropped(self, loaded: Mapping[TableName, CompactedTable | None]) -> None:
+        """Forget the figures of tables and partitions that are gone. No later write would do it."""
+        names = set(table_names(self.context.catalog))
+
+        def is_there(database: str, table: str, partition: str) -> bool:
+            known = loaded.get(name := TableName(database, table))
+            return name in names and (known is None or (partition or None) in known.partitions)
+
+        self.figures = {key: sizes for key, sizes in self.figures.items() if is_there(*key)}
 
     def _enqueue_or_decline(
         self,

@@ -6,6 +6,7 @@ import logging
 import threading
 from collections import defaultdict, deque
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
 from hiveacid.config import Settings
@@ -160,6 +161,8 @@ class FigureKeeper:
         tables = {name: known.get(name) or TableStatus(name) for name in names}
         self._publish(now=now, tables=tables, jobs=jobs, services=services, error=None)
         self._listed.set()
+        for gone in set(self._fingerprints) - tables.keys():
+            del self._fingerprints[gone]
         for name in sorted(names, key=lambda name: name not in changed):
             if self._stop.is_set():
                 return
@@ -309,12 +312,14 @@ class FigureKeeper:
 
     def _rows_of(self, fs: FileSystem, path: str, size: int) -> int | None:
         key = path, size
-        if key not in self._rows:
-            try:
-                self._rows[key] = read_summary(fs, path, size).rows
-            except HiveAcidError:  # no ORC file, or a damaged one: hiveacid check tells
-                self._rows[key] = None
-        return self._rows[key]
+        with suppress(KeyError):  # another thread may clear what is remembered at any time
+            return self._rows[key]
+        try:
+            rows = read_summary(fs, path, size).rows
+        except HiveAcidError:  # no ORC file, or a damaged one: hiveacid check tells
+            rows = None
+        self._rows[key] = rows
+        return rows
 
 
 def _advised(status: TableStatus, *, runs: bool) -> TableStatus:

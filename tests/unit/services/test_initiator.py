@@ -213,6 +213,28 @@ def test_what_is_open_or_gone_is_passed_over(scene: Scene) -> None:
     assert (found.table, found.partition) == (table.name, "p=1")
 
 
+def test_the_figures_of_what_was_dropped_are_forgotten(scene: Scene) -> None:
+    """A process that runs for weeks meets ever new tables and partitions, and the metrics name those that are there."""
+    scene.table(partitions=("1", "2"))
+    u = TableName("default", "u")
+    scene.table(u)
+    for name, partition in ((T, "p=1"), (T, "p=2"), (u, None)):
+        scene.write(name, partition)
+    look = initiator(scene)
+    look.step()
+    assert sorted(look.figures) == [("default", "t", "p=1"), ("default", "t", "p=2"), ("default", "u", "")]
+    scene.store.drop_partitions(T, [one for one in scene.store.list_partitions(T) if one.values == ("2",)])
+    scene.store.drop_table(u)
+    scene.clock.advance(300)
+    scene.write(T, "p=1")
+    look.step()
+    assert sorted(look.figures) == [("default", "t", "p=1")]
+    scene.store.drop_table(T)
+    scene.clock.advance(300)
+    look.step()
+    assert look.figures == {}
+
+
 def test_a_directory_that_is_not_there_or_makes_no_sense_is_noted(scene: Scene) -> None:
     scene.table(T, **{"compactorthreshold.hive.compactor.delta.num.threshold": "many"})
     scene.write()

@@ -9,11 +9,13 @@ from collections.abc import Callable
 from dataclasses import replace
 from http.client import HTTPConnection
 from io import StringIO
+from typing import Any
 
 import pytest
 from scene import Scene, T
 
 from hiveacid.cli.processes import log_to
+from hiveacid.core.compaction.initiation_and_retry_policy import LocationSizes
 from hiveacid.core.compaction.queue_records import CompactionRequest, Service
 from hiveacid.errors import ConfigError, StorageError, StoreUnavailableError
 from hiveacid.ports.clock import SystemClock
@@ -195,6 +197,29 @@ def test_the_initiator_s_last_look_is_a_metric(scene: Scene) -> None:
     for name, count in (("active", 1), ("small", 1), ("obsolete", 1)):
         labels = '{database="default",partition="",table="t"}'
         assert f"compaction_num_{name}_deltas{labels} {count}.0" in lines
+
+
+class Growing(LocationSizes):
+    """Sizes whose reader meets another thread that notes those of a further table."""
+
+    figures: dict[tuple[str, str, str], LocationSizes]
+
+    def __getattribute__(self, name: str) -> Any:
+        """Note a further table at the first look."""
+        if name == "deltas":
+            self.figures["default", f"t{len(self.figures)}", ""] = LocationSizes(0, 0, 1)
+        return super().__getattribute__(name)
+
+
+def test_metrics_are_told_while_the_initiator_looks_at_a_further_table(scene: Scene) -> None:
+    services = scene.services()
+    assert services.initiator is not None
+    growing = Growing(0, 0, 1)
+    object.__setattr__(growing, "figures", services.initiator.figures)
+    services.initiator.figures["default", "t", ""] = growing
+    assert 'compaction_num_active_deltas{database="default",partition="",table="t"} 1.0' in (
+        format_metrics(collect(services, {})).decode()
+    )
 
 
 @pytest.mark.parametrize("style", ["text", "json"])

@@ -58,6 +58,22 @@ def test_dropped_tables_go_and_new_ones_come(keeper: FigureKeeper, quiet: BusySt
     quiet.table(TableName(DATABASE, "v"))
     keeper.turn()
     assert sorted(name.name for name in keeper.overview.tables) == ["t", "v"]
+    assert sorted(name.name for name in keeper._fingerprints) == ["t", "v"]
+
+
+def test_a_count_is_known_although_another_thread_forgets_all_of_them(
+    keeper: FigureKeeper, quiet: BusyStore
+) -> None:
+    class Forgetful(dict[tuple[str, int], int | None]):
+        def __setitem__(self, key: tuple[str, int], value: int | None) -> None:
+            self.clear()
+
+    keeper._rows = Forgetful()
+    quiet.commit(T, 7)
+    keeper.refresh(T)
+    figures = keeper.overview.tables[T].figures
+    assert figures is not None
+    assert figures.rows == 12
 
 
 def test_the_advice_follows_the_initiator(keeper: FigureKeeper, quiet: BusyStore) -> None:

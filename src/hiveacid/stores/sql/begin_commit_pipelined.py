@@ -12,7 +12,7 @@ statement sees what was committed before it began, as in a transaction of read c
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import cache
+from functools import cache, lru_cache
 from typing import Any, cast
 
 from sqlalchemy import (
@@ -149,7 +149,7 @@ def begin(
     return Begun(TxnId(opened[0].id), answer, snapshot, lists, allocated), row
 
 
-@cache
+@lru_cache(maxsize=500)  # each store that is opened brings a compiler, which must not stay for ever
 def _compiled(statement: Executable, compiler: Compiler) -> Step:
     """Compile a statement for the driver; return its text and its constants."""
     compiled = statement.compile(dialect=compiler)  # type: ignore[attr-defined]
