@@ -109,8 +109,10 @@ def collect_rows(env: SparkEnvironment, frame: DataFrame, max_rows: int) -> pa.T
     """Return the rows of a frame as `collect_as_arrow`; None for more than ``max_rows``, or than `max_bytes_in_driver`.
 
     Executors compute and keep them first: only then is it known what they take. Each task stops after ``max_rows``; a LIMIT
-    would bring all rows to one more task. None also if an executor is lost with its part.
+    would bring all rows to one more task. None also if an executor is lost with its part, or if Arrow may change a value.
     """
+    if not {field.dataType.simpleString().partition("(")[0] for field in frame.schema} <= ROUND_TRIP_TYPES:
+        return None
     limit_of_tasks = plan_of(frame.limit(max_rows + 1)).child()
     computed = frame_of_plan(env, limit_of_tasks).localCheckpoint()
     if computed_bytes(env, computed) > max_bytes_in_driver(env):
@@ -125,17 +127,11 @@ def collect_rows(env: SparkEnvironment, frame: DataFrame, max_rows: int) -> pa.T
     return rows if rows.num_rows <= max_rows else None
 
 
-def collected_once(
-    env: SparkEnvironment, frame: DataFrame, max_rows: int
-) -> tuple[DataFrame, pa.Table] | None:
-    """Return a frame of the rows of ``frame``, and the rows; None as `collect_rows`, or if Arrow may change a value.
+def frame_of_collected(env: SparkEnvironment, frame: DataFrame, rows: pa.Table) -> DataFrame:
+    """Return a frame of the rows of ``frame``, which `collect_rows` has returned: no executor can lose them.
 
-    No executor can lose them. Expressions of columns of ``frame`` are valid for the new one, too.
+    Expressions of columns of ``frame`` are valid for the new one, too.
     """
-    kinds = {field.dataType.simpleString().partition("(")[0] for field in frame.schema}
-    rows = collect_rows(env, frame, max_rows) if kinds <= ROUND_TRIP_TYPES else None
-    if rows is None:
-        return None
     plan = plan_of(frame_of_arrow(env, rows, frame.schema))
     fields: Any = env.spark.sparkContext._gateway.new_array(  # type: ignore[union-attr] # noqa: SLF001
         java_class(env, "java.lang.Object"), plan.productArity()
@@ -143,7 +139,7 @@ def collected_once(
     fields[0] = plan_of(frame).output()
     for number in range(1, len(fields)):
         fields[number] = plan.productElement(number)
-    return frame_of_plan(env, plan.makeCopy(fields)), rows
+    return frame_of_plan(env, plan.makeCopy(fields))
 
 
 def collect_within_limit(env: SparkEnvironment, frame: DataFrame, grown: Iterable[str]) -> pa.Table | None:

@@ -7,11 +7,10 @@ row. If the source's keys are unique, Arrow also writes the changed rows.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial, reduce
 from operator import and_
-from typing import TypeAlias
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -34,11 +33,12 @@ from hiveacid.orc.stored_values import arrow_type
 from hiveacid.spark.formats.driver_frames import (
     broadcast_rows,
     collect_as_arrow,
+    collect_rows,
     collect_within_limit,
-    collected_once,
     computed_bytes,
     computed_once,
     estimated_bytes,
+    frame_of_collected,
     max_bytes_in_driver,
 )
 from hiveacid.spark.formats.expressions import Expression, expand_stars, selected, text_of, with_text
@@ -67,7 +67,7 @@ from hiveacid.spark.write.update_delete_merge_rows import (
 from hiveacid.table.arrow_read.scan import Selection, output_schema
 from hiveacid.table.context import Context
 from hiveacid.table.read.scan import list_snapshot
-from hiveacid.table.write.arrow_staging import StagedOutput, can_write, stage_computed_rows
+from hiveacid.table.write.arrow_staging import Changes, StagedOutput, can_write, stage_computed_rows
 from hiveacid.table.write.constraints import columns_set_to_default, constrain_changes
 from hiveacid.table.write.driver_reads import (
     FALLBACK_ERRORS,
@@ -75,6 +75,13 @@ from hiveacid.table.write.driver_reads import (
     list_for_driver,
     may_read_in_driver,
     read_selected,
+)
+from hiveacid.table.write.merge_of_copies import (
+    CopiedRows,
+    CopyingClauses,
+    Keys,
+    copied_rows,
+    copying_clauses,
 )
 from hiveacid.table.write.publish import WriteReport
 from hiveacid.table.write.update_delete import (
@@ -94,9 +101,6 @@ Values = Mapping[str, Expression]
 _MAX_ROWS = 2_000_000  # of the source, and of matching target rows
 _MAX_SOURCE_BYTES = 256 << 20  # Spark's estimate for the source
 _KEY_TYPES = frozenset({"int", "bigint", "decimal", "date", "string", "varchar"})
-
-_Keys: TypeAlias = Sequence[tuple[str, pa.ChunkedArray]]
-"""Columns of the target, each with the values that the source's rows compare it with, as an Arrow array."""
 
 
 def is_exclusive(context: Context, *, inserts: bool) -> bool:
@@ -169,43 +173,77 @@ class Merge(Displayed):
         on = expand_stars(self.on, self._columns(table))
         plan = MergePlan(self.context.env, table, on, clauses, self.target_name, self.source_name)
         with translate_errors():
-            sides = self._sides(table, txn, plan)
-            changes = plan.changed_rows(sides.target, sides.source)
-            if any(clause.action is not Action.DELETE for clause in clauses):
-                changes = constrain_changes(self.context, table, changes, _defaulted_columns(table, clauses))
-        matches = any(clause.when is MatchKind.MATCHED for clause in clauses)
-        check = self.context.settings.get(setting_definitions.MERGE_CARDINALITY_CHECK) and matches
+            changes = self._changes(table, txn, plan)
         updates_and_inserts = {Action.UPDATE, Action.INSERT} <= {clause.action for clause in clauses}
-        small = sides.rows is not None and sides.rows <= _SMALL
-        by_job = ChangesByJob(changes, check_cardinality=check, small=small)
-        in_driver = sides.rows is not None and sides.in_driver
-        staged = _ChangesInDriver(plan, sides.rows or 0, by_job) if in_driver else by_job
         return write_changes(
-            self.context, table, txn, staged, "MERGE", updates_and_inserts=updates_and_inserts
+            self.context, table, txn, changes, "MERGE", updates_and_inserts=updates_and_inserts
         )
 
-    def _sides(self, table: TableDefinition, txn: Transaction, plan: MergePlan) -> Sides:
-        """Return target and source for the join; a large target is reduced to rows that the source may match."""
+    def _changes(self, table: TableDefinition, txn: Transaction, plan: MergePlan) -> Changes:
+        """Return the changed rows. The target is reduced to rows that the source may match, if it is large or the driver reads it."""
         context, source = self.context, self.source
         read = target_read(context, table, plan, source)
-        if read is not None:
-            computed = ComputedSource.of(context, read, source)
-            if computed is not None:
-                source = computed.frame
-                matching = matching_rows(context, table, txn, read, computed)
-                if matching is not None:
-                    return matching
+        computed = None if read is None else ComputedSource.of(context, read, source)
+        if read is not None and computed is not None:
+            rows = matching_rows(context, table, txn, read, computed)
+            if rows is not None:
+                return self._changes_of_rows(table, plan, read, computed, rows)
+            source = computed.frame()
         snapshot = list_snapshot(context, table, txn)
-        rows = snapshot.scan(changing=True)
+        target = snapshot.scan(changing=True)
         if snapshot.size < LARGE or not can_narrow(plan):
-            return Sides(rows, source)
+            return self._joined_by_spark(table, plan, target, source)
         source = computed_once(source) if source is self.source else source
-        narrowed = narrow_source(plan, rows, source)
+        narrowed = narrow_source(plan, target, source)
         if narrowed.where is not None:
-            rows = list_snapshot(context, table, txn, where=narrowed.where).scan(changing=True)
+            target = list_snapshot(context, table, txn, where=narrowed.where).scan(changing=True)
         if narrowed.rows <= context.settings.get(setting_definitions.BROADCAST_DELETE_EVENTS):
-            rows = plan.matching(rows, source)
-        return Sides(rows, source)
+            target = plan.matching(target, source)
+        return self._joined_by_spark(table, plan, target, source)
+
+    def _changes_of_rows(
+        self,
+        table: TableDefinition,
+        plan: MergePlan,
+        read: TargetRead,
+        source: ComputedSource,
+        rows: pa.Table,
+    ) -> Changes:
+        """Return the changes of target rows that the driver has read.
+
+        Arrow writes them if each matches at most one row of the source, and the JVM can pass them.
+        """
+        count = rows.num_rows + source.keys.num_rows
+        in_driver = _are_unique(source.keys) and can_write(table) and source.small
+
+        def joined() -> Changes:
+            target = broadcast_rows(self.context.env, read.columns, rows)
+            by_job = self._joined_by_spark(table, plan, target, source.frame(), small=count <= _SMALL)
+            return _ChangesInDriver(plan, count, by_job) if in_driver else by_job
+
+        if read.copied is None or not in_driver or self.context.catalog.enabled_constraints(table.name):
+            return joined()
+        keys = source.keys_of(table, read)
+        return CopiedRows(copied_rows(table, read.copied, rows, source.rows(), keys), joined)
+
+    def _joined_by_spark(
+        self,
+        table: TableDefinition,
+        plan: MergePlan,
+        target: DataFrame,
+        source: DataFrame,
+        *,
+        small: bool = False,
+    ) -> ChangesByJob:
+        """Return the changes of joined rows. ``small``: one task joins and writes them."""
+        with translate_errors():
+            changes = plan.changed_rows(target, source)
+            if any(clause.action is not Action.DELETE for clause in plan.clauses):
+                defaulted = _defaulted_columns(table, plan.clauses)
+                changes = constrain_changes(self.context, table, changes, defaulted)
+        matches = any(clause.when is MatchKind.MATCHED for clause in plan.clauses)
+        check = self.context.settings.get(setting_definitions.MERGE_CARDINALITY_CHECK) and matches
+        return ChangesByJob(changes, check_cardinality=check, small=small)
 
     def _columns(self, table: TableDefinition) -> dict[str, list[str]]:
         """Return the columns of target and source by alias."""
@@ -302,24 +340,15 @@ def _defaulted_columns(table: TableDefinition, clauses: Sequence[WhenClause]) ->
 
 
 @dataclass(frozen=True)
-class Sides:
-    """Target and source of the join.
-
-    ``rows``: their number if the driver has read them, else None. ``in_driver``: the driver also writes the changed rows.
-    """
-
-    target: DataFrame
-    source: DataFrame
-    rows: int | None = None
-    in_driver: bool = False
-
-
-@dataclass(frozen=True)
 class TargetRead:
-    """Columns of the target that a MERGE needs, and pairs of columns that are equal in every match."""
+    """Columns of the target that a MERGE needs, and pairs of columns that are equal in every match.
+
+    ``copied``: clauses that Arrow can carry out alone.
+    """
 
     columns: Sequence[Column]
     pairs: Sequence[EqualColumns]
+    copied: CopyingClauses | None
 
 
 def target_read(
@@ -345,7 +374,12 @@ def target_read(
         return None
     types = {column.name: column.type for column in columns}
     pairs = [p for p in equal_columns(join, source) if is_primitive(types[p.target], _KEY_TYPES)]
-    return TargetRead(columns, pairs) if pairs else None
+    if not pairs:
+        return None
+    with translate_errors():
+        together_values = values.expressions().head().child()
+        expressions = [*scala_items(together_values.valExprs())]
+        return TargetRead(columns, pairs, copying_clauses(plan, source, pairs, join, expressions))
 
 
 @dataclass(frozen=True)
@@ -353,12 +387,13 @@ class ComputedSource:
     """A source that is not computed again.
 
     ``keys``: an Arrow table of the columns in `TargetRead.pairs`; of too many rows, the first. ``small``: the JVM can pass its
-    rows to this process and back.
+    rows to this process and back. ``frame``, ``rows``: return its rows, the latter as an Arrow table if it is small.
     """
 
-    frame: DataFrame
     keys: pa.Table
     small: bool
+    frame: Callable[[], DataFrame]
+    rows: Callable[[], pa.Table]
 
     @classmethod
     def of(cls, context: Context, read: TargetRead, source: DataFrame) -> ComputedSource | None:
@@ -368,51 +403,46 @@ class ComputedSource:
         again; so the rows come to this process, if they are few.
         """
         env, names = context.env, [pair.source for pair in read.pairs]
-        if not env.local:
-            with translate_errors():
-                collected = collected_once(env, source, _MAX_ROWS)
-            if collected is None:
-                return None
-            frame, rows = collected
-            columns = [column.lower() for column in source.columns]
-            keys = rows.select([columns.index(name.lower()) for name in names])
-            return cls(frame, keys, small=True)
-        frame = computed_once(source)
-        keys = collect_as_arrow(frame.select(*map(quote_name, names)).limit(_MAX_ROWS + 1))
-        return cls(frame, keys, computed_bytes(env, frame) <= max_bytes_in_driver(env))
+        with translate_errors():
+            if not env.local:
+                rows = collect_rows(env, source, _MAX_ROWS)
+                if rows is None:
+                    return None
+                columns = [column.lower() for column in source.columns]
+                keys = rows.select([columns.index(name.lower()) for name in names])
+                return cls(keys, True, partial(frame_of_collected, env, source, rows), lambda: rows)  # noqa: FBT003
+            frame = computed_once(source)
+            keys = collect_as_arrow(frame.select(*map(quote_name, names)).limit(_MAX_ROWS + 1))
+            small = computed_bytes(env, frame) <= max_bytes_in_driver(env)
+            return cls(keys, small, lambda: frame, partial(collect_as_arrow, frame))
+
+    def keys_of(self, table: TableDefinition, read: TargetRead) -> Keys:
+        """Return the keys by column of the target, of that column's type."""
+        types = {column.name: arrow_type(parse_type(column.type)) for column in table.all_columns}
+        columns = zip(read.pairs, self.keys.columns, strict=True)
+        return [(pair.target, values.cast(types[pair.target])) for pair, values in columns]
 
 
 def matching_rows(
     context: Context, table: TableDefinition, txn: Transaction, read: TargetRead, source: ComputedSource
-) -> Sides | None:
-    """Return the source and the target rows that have one of its keys; None if a job has to scan the target.
-
-    Changed rows are written in the driver if each target row matches at most one row of the source, and the JVM can pass them.
-    """
-    pairs, types = read.pairs, {column.name: column.type for column in read.columns}
-    values, names = source.keys, tuple(types)
-    if values.num_rows > _MAX_ROWS:
+) -> pa.Table | None:
+    """Return the target rows that have one of the source's keys, as an Arrow table; None if a job has to scan the target."""
+    names = tuple(column.name for column in read.columns)
+    if source.keys.num_rows > _MAX_ROWS:
         return None
-    keys = [
-        (pair.target, values.column(index).cast(arrow_type(parse_type(types[pair.target]))))
-        for index, pair in enumerate(pairs)
-    ]
+    selection = Selection(names, row_ids=True, for_change=True)
     try:
-        parts = _read_matching(context, table, txn, Selection(names, row_ids=True, for_change=True), keys)
+        parts = _read_matching(context, table, txn, selection, source.keys_of(table, read))
     except FALLBACK_ERRORS:
         return None
     if parts is None:
         return None
-    rows = pa.concat_tables(
-        [output_schema(table, names, row_ids=True).empty_table(), *(part.rows for part in parts)]
-    )
-    target = broadcast_rows(context.env, read.columns, rows)
-    in_driver = _are_unique(values) and can_write(table) and source.small
-    return Sides(target, source.frame, rows.num_rows + values.num_rows, in_driver)
+    empty = output_schema(table, names, row_ids=True).empty_table()
+    return pa.concat_tables([empty, *(part.rows for part in parts)])
 
 
 def _read_matching(
-    context: Context, table: TableDefinition, txn: Transaction, selection: Selection, keys: _Keys
+    context: Context, table: TableDefinition, txn: Transaction, selection: Selection, keys: Keys
 ) -> list[SelectedRows] | None:
     """Return the target rows that have a key of the source; None if a job has to scan the target."""
     listed = list_for_driver(context, table, txn, _with_keys(selection, keys).predicate)
@@ -428,14 +458,14 @@ def _read_matching(
     return read_selected(context, listed.snapshot, selections, _MAX_ROWS)
 
 
-def _with_keys(selection: Selection, keys: _Keys) -> Selection:
+def _with_keys(selection: Selection, keys: Keys) -> Selection:
     """Return the selection of rows whose columns have a value among the source's. No keys select all rows."""
     members = [ds.field(name).isin(values.unique().drop_null()) for name, values in keys]
     names = tuple(name for name, _ in keys)
     return replace(selection, predicate=reduce(and_, members) if members else None, filter_columns=names)
 
 
-def keys_in_partition(keys: _Keys, partition: Mapping[str, pa.Scalar]) -> _Keys:
+def keys_in_partition(keys: Keys, partition: Mapping[str, pa.Scalar]) -> Keys:
     """Keep the keys of the source rows that can match rows of a partition, and drop the partition columns from them.
 
     Arrow hashes all keys anew for each stripe. With the keys of one partition that takes a fraction of the time.

@@ -1,0 +1,125 @@
+"""MERGE whose clauses only copy columns, which Arrow joins: the same rows and row ids as when Spark joins them."""
+
+from __future__ import annotations
+
+from random import Random
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from hiveacid import errors
+from hiveacid.core.format.names import ROW_ID
+from hiveacid.spark.session import capabilities
+from hiveacid.table.write import merge
+from support.exhaustive import ALL, ONCE
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from hiveacid import AcidSession
+
+ACID = "STORED AS ORC TBLPROPERTIES ('transactional'='true')"
+COLUMNS = {
+    "k": "INT", "big": "BIGINT", "name": "STRING", "amount": "DECIMAL(9,2)", "day": "DATE",
+    "ok": "BOOLEAN", "ratio": "DOUBLE", "part": "FLOAT", "tiny": "TINYINT", "raw": "BINARY",
+}  # fmt: skip
+ROWS = (
+    "SELECT CAST({k} AS INT) k, {k} * 1000000007 big, if({k} % 11 = 0, NULL, concat('n', {k})) name, "
+    "CAST({k} / 4 AS DECIMAL(9,2)) amount, date_add(DATE'1600-01-01', CAST({k} * 30 AS INT)) day, "
+    "if({k} % 6 = 0, NULL, {k} % 2 = 0) ok, if({k} = 3, double('NaN'), {k} / 3) ratio, float({k}) / 8 part, "
+    "CAST({k} % 5 AS TINYINT) tiny, if({k} % 7 = 0, NULL, CAST(concat('b', {k}) AS BINARY)) raw FROM range({first}, {end}, 1, 3)"
+)
+KEYS = [["k"], ["big"], ["name"], ["amount"], ["day"], ["k", "name"], ["name", "amount", "day"]]
+
+
+@pytest.fixture(params=["local", "cluster"])
+def master(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let statements run as with a local master, and as on a cluster."""
+    if request.param == "cluster":
+        monkeypatch.setattr(capabilities, "is_local_master", lambda _: False)
+
+
+@pytest.fixture
+def copied(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Return a list that gets the number of changed rows of each MERGE that Arrow joins."""
+    numbers: list[int] = []
+    copied_rows = merge.copied_rows
+
+    def noted(*given: Any) -> Any:
+        rows = copied_rows(*given)
+        numbers.append(rows.num_rows)
+        return rows
+
+    monkeypatch.setattr(merge, "copied_rows", noted)
+    return numbers
+
+
+def rows(acid: AcidSession, table: str, *, ids: bool) -> list[str]:
+    more = f", {ROW_ID}, INPUT__FILE__NAME LIKE '%bucket_00000%'" if ids else ""
+    return sorted(str(row) for row in acid.sql(f"SELECT *{more} FROM {table}").collect())
+
+
+def statement(random: Random) -> str:
+    keys = random.choice(KEYS)
+    on = " AND ".join(f"t.{key} = s.{key}" for key in keys)
+    some = random.sample([*COLUMNS], random.randint(1, len(COLUMNS)))
+    values = {name: f"s.{name}" for name in some}
+    if random.random() < 0.2 and "name" in some:
+        values["name"] = random.choice(["s.extra", "upper(s.name)", "t.name", "'text'", "s.k"])
+    matched = random.choice(
+        ["THEN DELETE", f"THEN UPDATE SET {', '.join(f'{name} = {value}' for name, value in values.items())}"]
+    )
+    inserted = f"({', '.join(values)}) VALUES ({', '.join(v for v in values.values())})".replace(
+        "t.name", "s.name"
+    )
+    clauses = {
+        "matched": f"WHEN MATCHED {'AND s.k > 5 ' if random.random() < 0.1 else ''}{matched}",
+        "inserted": f"WHEN NOT MATCHED THEN INSERT {inserted}",
+        "all": "WHEN NOT MATCHED THEN INSERT *",
+    }
+    chosen = random.choice(
+        [["matched"], ["matched", "inserted"], ["matched", "all"], ["inserted"], ["matched", "inserted"]]
+    )
+    return f"MERGE INTO {{t}} t USING news s ON {on} {' '.join(clauses[name] for name in chosen)}"
+
+
+@pytest.mark.sampled(2, "the same MERGEs with a local master and on a cluster")
+@pytest.mark.usefixtures("master")
+def test_random_merges_change_the_same_rows_as_spark(
+    acid: AcidSession, spark: SparkSession, copied: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tables = ("copies", "joins", "jobs")
+    for name in tables:
+        acid.sql(
+            f"CREATE TABLE {name} ({', '.join(f'{column} {kind}' for column, kind in COLUMNS.items())}) {ACID}"
+        )
+        for first in (0, 40):
+            acid.sql(f"INSERT INTO {name} {ROWS.format(k='id', first=first, end=first + 40)}")
+    random = Random(45)
+    copying = merge.copying_clauses
+    for _ in range(8 if not ALL else 12 if ONCE else 60):
+        first, step = random.randrange(60), random.randint(1, 4)
+        news = ROWS.format(k=f"(id * {step} + {first})", first=0, end=random.randrange(30))
+        spark.sql(f"SELECT *, concat(name, '!') extra FROM ({news})").createOrReplaceTempView("news")
+        if random.random() < 0.2:  # several rows of a key
+            spark.sql(
+                "SELECT * FROM news UNION ALL SELECT * FROM news WHERE k % 2 = 0"
+            ).createOrReplaceTempView("news")
+        text = statement(random)
+        outcomes = []
+        for name in tables:
+            acid.sql(f"SET hiveacid.changes.by = {'job' if name == 'jobs' else 'auto'}")
+            monkeypatch.setattr(merge, "copying_clauses", copying if name == "copies" else lambda *_: None)
+            try:
+                outcomes.append([*map(tuple, acid.sql(text.format(t=name)).collect())])
+            except errors.HiveAcidError as error:
+                outcomes.append([(type(error).__name__,)])
+        assert outcomes[0] == outcomes[1] == outcomes[2], text
+        assert rows(acid, "copies", ids=True) == rows(acid, "joins", ids=True), text
+        assert rows(acid, "copies", ids=False) == rows(acid, "jobs", ids=False), text
+    assert len(copied) > 3
+    assert any(copied)
+    assert not [*acid.table("copies").inspect.check()]
+    for name in tables:
+        acid.table(name).compact("major")
+    assert rows(acid, "copies", ids=True) == rows(acid, "joins", ids=True)
