@@ -39,6 +39,7 @@ from hiveacid.transactions.transaction import Transaction, Transactions
 logger = logging.getLogger(__name__)
 
 _MAX_BUFFERED_BYTES = 128 << 20  # rows in memory
+_BYTES_OF_ARRAY = 1000  # beside its values: a record of ten columns alone takes 9 KB
 _ROWS = 1_000_000  # per batch that is encoded, in one stripe or more
 
 
@@ -59,8 +60,13 @@ class StreamFile:
     def add(self, rows: pa.RecordBatch) -> None:
         """Add rows, which stay in memory until `spill`."""
         self._batches.append(rows)
-        self.buffered += rows.nbytes
+        self.buffered += _memory_of(rows)
         self._rows += rows.num_rows
+
+    def join(self) -> None:
+        """Join the rows in memory, because those of single records take a hundred times the memory of their values."""
+        self._batches = _join_batches(self._batches)
+        self.buffered = sum(map(_memory_of, self._batches))
 
     def spill(self) -> None:
         """Stage the rows in memory as stripes."""
@@ -85,6 +91,11 @@ class StreamFile:
                 keys = RecordKeys(int(self.write_id), BucketProperty(1, self.bucket).encode(), row)
             row += batch.num_rows
             yield encode_rows(batch, self.table.columns, keys, self.codec)
+
+
+def _memory_of(batch: pa.RecordBatch) -> int:
+    values: int = batch.nbytes
+    return values + _BYTES_OF_ARRAY * int(batch.num_columns)
 
 
 def _join_batches(batches: list[pa.RecordBatch]) -> list[pa.RecordBatch]:
@@ -225,9 +236,16 @@ class TransactionBatch:
             self.target.table, self.target.dynamic, rows
         ):
             self._file((*self.target.static, *values), bucket).add(part)
-        if sum(file.buffered for file in self._files.values()) > _MAX_BUFFERED_BYTES:
+        if self._buffered > _MAX_BUFFERED_BYTES:
             for file in self._files.values():
-                file.spill()
+                file.join()
+            if self._buffered > _MAX_BUFFERED_BYTES // 2:
+                for file in self._files.values():
+                    file.spill()
+
+    @property
+    def _buffered(self) -> int:
+        return sum(file.buffered for file in self._files.values())
 
     def _require_not_null(self, rows: pa.RecordBatch) -> None:
         names = self.target.table.partition_column_names

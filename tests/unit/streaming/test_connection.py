@@ -514,6 +514,27 @@ def test_large_transactions_are_written_as_they_come(wh: Warehouse, monkeypatch:
     assert wh.findings("t") == []
 
 
+def test_records_one_by_one_take_little_more_memory_than_their_values(
+    wh: Warehouse, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A record alone takes 9 KB as ten arrays: a transaction of a million of them took all memory before it was spilled."""
+    simple(wh)
+    monkeypatch.setattr("hiveacid.streaming.transaction_batch._MAX_BUFFERED_BYTES", 1 << 20)
+    with wh.connect("t") as stream:
+        stream.begin_transaction()
+        most = 0
+        for n in range(2000):
+            stream.write({"id": n, "name": f"n{n}"})
+            batch = stream._batch
+            assert isinstance(batch, TransactionBatch)
+            most = max(most, len(batch._files[(), 0]._batches))
+        stream.commit()
+    assert most < 600
+    assert wh.rows("t") == [(n, f"n{n}") for n in range(2000)]
+    (path,) = (wh.root / "t").glob("delta_*/bucket_*")
+    assert orc.ORCFile(str(path)).nstripes == 1, "small values are joined, not spilled"
+
+
 def test_one_thread_at_a_time(wh: Warehouse) -> None:
     simple(wh)
     with wh.connect("t") as stream:
