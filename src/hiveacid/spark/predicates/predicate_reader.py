@@ -139,7 +139,8 @@ class PredicateReader:
         if field is None:
             return UNDECIDED
         values = constant_values(tree.list())
-        if NoValue.UNKNOWN in values:
+        # Whether NULL is in a list without values (``isin([])`` of Python) is a setting of Spark.
+        if not values or NoValue.UNKNOWN in values:
             return UNDECIDED
         present = tuple(value for value in values if not isinstance(value, NoValue))
         comparison = Comparison(field.name, Operator.IN, present)
