@@ -25,7 +25,7 @@ import pyarrow.json
 
 from hiveacid.core.model import Column
 from hiveacid.core.schema.types import Map, Primitive, nested_types, parse_type
-from hiveacid.errors import DataError, StorageError, UnsupportedFeatureError
+from hiveacid.errors import DataError, SchemaMismatchError, StorageError, UnsupportedFeatureError
 from hiveacid.orc.stored_values import arrow_schema
 from hiveacid.ports.clock import Clock
 from hiveacid.streaming.connection import Connection, Statistics
@@ -35,6 +35,7 @@ from hiveacid.table.cast_to_table_columns import cast, parse_texts, single_batch
 # Arrow's JSON parser crashes on a line ``null``, and on a line that is no object before one that is: neither may reach it.
 _NULL_OUTSIDE_OBJECT = re.compile(rb"^[ \t\r]*+[^\s{]|\}[ \t\r]*+n", re.MULTILINE)
 _BLOCK = 4 << 20  # bytes read at a time
+_LONGEST_LINE = 128 << 20  # bytes: a file without line breaks would fill the memory
 
 
 class LineFormat(Protocol):
@@ -201,13 +202,18 @@ class Feeder:
     _begun: int = 0  # ms
     _taken: int = 0  # lines of the transaction
     _lines: int = 0  # given so far
+    _names: tuple[str, ...] = ()  # of the columns
 
     def __post_init__(self) -> None:
         """Raise UnsupportedFeatureError for columns that the lines cannot hold."""
         self.form.check(self.connection.columns)
+        self._names = self._column_names()
+
+    def _column_names(self) -> tuple[str, ...]:
+        return tuple(column.name for column in self.connection.columns)
 
     def feed(self, descriptor: int, name: str, *, skip_first: bool = False) -> None:
-        """Write all lines of a file or pipe; the last one may lack its line break. Raises StorageError.
+        """Write all lines of a file or pipe; the last one may lack its line break. Raises StorageError, DataError.
 
         A byte order mark at the start of the file is no part of the first line.
         """
@@ -224,6 +230,10 @@ class Feeder:
                     if isinstance(self.form, DelimitedLines):
                         self.form.check_header(first, self.connection.columns)
                 self._write(whole)
+                if len(remainder) > _LONGEST_LINE:
+                    raise DataError(
+                        f"{name}: a line has more than {_LONGEST_LINE >> 20} MB: each record has a line of its own"
+                    )
             self._commit_if_due()
         if remainder and not skip_first:
             self._write(remainder.removeprefix(mark) + b"\n")
@@ -240,6 +250,11 @@ class Feeder:
             if not self._open:
                 self.connection.begin_transaction()
                 self._open, self._begun, self._taken = True, self.clock.now(), 0
+                if isinstance(self.form, DelimitedLines) and self._column_names() != self._names:
+                    raise SchemaMismatchError(
+                        f"{self.connection.table} had other columns ({', '.join(self._names)}) when the first line was read, and "
+                        "values go by position: write the remaining lines anew"
+                    )
             room = self.rows - self._taken
             if lines.count(b"\n") > room:
                 *head, lines = lines.split(b"\n", room)

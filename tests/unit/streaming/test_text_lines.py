@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
 from datetime import date
+from pathlib import Path
 from typing import Any
 
 import pytest
+from stream_tables import ACID, Warehouse
 
-from hiveacid.core.model import Column
-from hiveacid.errors import BadRecordError, UnsupportedFeatureError
-from hiveacid.streaming.text_lines import DelimitedLines, JsonLines, LineFormat, parse_lines
+from hiveacid.core.model import Column, TableName
+from hiveacid.errors import BadRecordError, DataError, SchemaMismatchError, UnsupportedFeatureError
+from hiveacid.streaming.text_lines import DelimitedLines, Feeder, JsonLines, LineFormat, parse_lines
+from support.clock import ManualClock
 from support.record_samples import COLUMNS, NULLS, ROW
 
 
@@ -110,3 +117,51 @@ def test_a_byte_order_mark_is_a_character_of_its_field_on_every_line(lines: str)
     found = rows(DelimitedLines(), lines, (Column("s", "string"),))
     assert [row["s"] for row in found] == lines.split()
     assert first_bad(JsonLines(), '\ufeff{"s":"a"}\n', (Column("s", "string"),))[0] == 1
+
+
+@contextmanager
+def opened(path: Path, text: str) -> Iterator[int]:
+    path.write_text(text, encoding="utf-8")
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
+def test_a_file_without_line_breaks_is_refused_before_it_fills_the_memory(
+    wh: Warehouse, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An array of JSON objects in one line, for example."""
+    wh.create(f"CREATE TABLE t (a INT) {ACID}")
+    monkeypatch.setattr("hiveacid.streaming.text_lines._LONGEST_LINE", 50)
+    monkeypatch.setattr("hiveacid.streaming.text_lines._BLOCK", 20)
+    text = '{"a": 1}\n' + '{"a": 2}, ' * 100
+    with wh.connect("t") as stream, opened(tmp_path / "f", text) as descriptor:
+        feeder = Feeder(stream, JsonLines(), ManualClock(), 1, 10)
+        with pytest.raises(DataError, match="f: a line has more than"):
+            feeder.feed(descriptor, "f")
+        assert os.lseek(descriptor, 0, os.SEEK_CUR) < 200, "the rest of the file is not read"
+    assert wh.rows("t") == [(1,)]
+
+
+def test_values_of_delimited_text_never_go_into_columns_that_changed_places(
+    wh: Warehouse, tmp_path: Path
+) -> None:
+    table = wh.create(f"CREATE TABLE t (a STRING, b STRING) {ACID}")
+    with wh.connect("t") as stream, wh.connect("t") as other:
+        feeder = Feeder(stream, DelimitedLines(), ManualClock(), 1, 10)
+        keyed = Feeder(other, JsonLines(), ManualClock(), 1, 10)
+        with opened(tmp_path / "f", "1,2\n") as descriptor:
+            feeder.feed(descriptor, "f")
+        wh.store.alter_table(
+            TableName("default", "t"), replace(table, columns=tuple(reversed(table.columns)))
+        )
+        with opened(tmp_path / "f", "3,4\n") as descriptor, pytest.raises(SchemaMismatchError, match="a, b"):
+            feeder.feed(descriptor, "f")
+        with opened(tmp_path / "f", '{"a": "5", "b": "6"}\n') as descriptor:
+            keyed.feed(descriptor, "f")
+    found = wh.store.get_table(TableName("default", "t"))
+    assert found is not None
+    assert [column.name for column in found.columns] == ["b", "a"]
+    assert wh.rows("t") == [("1", "2"), ("6", "5")]
