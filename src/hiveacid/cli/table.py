@@ -23,6 +23,7 @@ from hiveacid.sql.execute.show_rows import (
     TRANSACTION_COLUMNS,
     abort_transactions,
     lock_rows,
+    open_and_aborted,
     table_rows,
     transaction_rows,
 )
@@ -280,7 +281,8 @@ def list_transactions(*, connection: ConnectionOptions, output: str) -> None:
     from hiveacid.table.read.history_and_time_travel import format_millis  # noqa: PLC0415 - keeps --help fast
 
     with connection.opened_store() as store:
-        show_rows(TRANSACTION_COLUMNS, transaction_rows(store, format_millis), output)
+        rows = transaction_rows(open_and_aborted(store), format_millis)
+        show_rows(tuple(TRANSACTION_COLUMNS), rows, output)
 
 
 @txn.command()

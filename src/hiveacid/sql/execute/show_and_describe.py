@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
-from typing import TypeAlias
+from typing import TypeAlias, TypeVar
 
 from pyspark.sql import DataFrame
 
@@ -32,6 +32,7 @@ from hiveacid.errors import (
     no_such_database,
 )
 from hiveacid.spark.formats.types import column_type
+from hiveacid.sql.binding.source_positions import spark_errors_at_source
 from hiveacid.sql.binding.view_text import find_hiveacid_view
 from hiveacid.sql.execute import show_rows
 from hiveacid.sql.execute.change_rows import spec_values
@@ -46,6 +47,9 @@ from hiveacid.sql.statements.administration import (
 from hiveacid.table.acid_table import Inspect
 from hiveacid.table.context import Context
 from hiveacid.table.partitions import partition_name, partitions_of, static_values
+
+T = TypeVar("T")
+_NUMBER = "__number"  # of a row, beside the columns that a condition sees
 
 
 def databases(execution: ExecutionContext, statement: administration.ShowDatabases) -> DataFrame:
@@ -112,10 +116,33 @@ def _find(execution: ExecutionContext, ref: TableRef) -> TableDefinition | ViewD
     return find_hiveacid_view(execution.context, ref) or execution.context.require(execution.find(ref))
 
 
-def transactions(execution: ExecutionContext, _: administration.ShowTransactions) -> DataFrame:
+def transactions(execution: ExecutionContext, statement: administration.ShowTransactions) -> DataFrame:
     """SHOW TRANSACTIONS: open and aborted ones; times in milliseconds since the epoch."""
-    rows = show_rows.transaction_rows(execution.context.store)
-    return string_rows(execution.context.env, show_rows.TRANSACTION_COLUMNS, rows)
+    columns = show_rows.TRANSACTION_COLUMNS
+    every = show_rows.open_and_aborted(execution.context.store)
+    chosen = _chosen(execution, every, columns, statement.choice, show_rows.sorted_transactions)
+    return string_rows(execution.context.env, tuple(columns), show_rows.transaction_rows(chosen))
+
+
+def _chosen(
+    execution: ExecutionContext,
+    items: Sequence[T],
+    columns: Mapping[str, Callable[[T], show_rows.Key | None]],
+    choice: administration.RowChoice,
+    sort: Callable[[Sequence[T], str], Sequence[T]],
+) -> Sequence[T]:
+    """Return the items that WHERE, ORDER BY and LIMIT choose; Spark evaluates the condition on their columns."""
+    condition = choice.where
+    if condition is not None:
+        names = [(name, "bigint" if name in show_rows.NUMBERS else "string") for name in columns]
+        rows = [(number, *(value(item) for value in columns.values())) for number, item in enumerate(items)]
+        frame = small_frame(execution.context.env, [(_NUMBER, "bigint"), *names], rows)
+        with execution.binder() as binder, spark_errors_at_source(condition):
+            matches = frame.where(binder.column(condition.text)).select(_NUMBER).collect()
+        items = [items[row[0]] for row in matches]
+    if choice.order_by is not None:
+        items = sort(items, choice.order_by.text)
+    return items[: choice.limit]
 
 
 def locks(execution: ExecutionContext, statement: administration.ShowLocks) -> DataFrame:
@@ -134,7 +161,7 @@ def locks(execution: ExecutionContext, statement: administration.ShowLocks) -> D
 
 
 def compactions(execution: ExecutionContext, statement: administration.ShowCompactions) -> DataFrame:
-    """SHOW COMPACTIONS, as Hive 4 shows them, with its filters."""
+    """SHOW COMPACTIONS, as Hive 4 shows them, with its filters and WHERE."""
     name = statement.table.resolve(execution.context.database) if statement.table else None
     partition = named_partition(execution, name, statement.partition) if name else None
     execution.context.store.abort_timed_out()
@@ -149,9 +176,9 @@ def compactions(execution: ExecutionContext, statement: administration.ShowCompa
         and statement.kind in (None, job.request.kind)
         and statement.status in (None, job.state)
     ]
-    order = None if statement.order_by is None else statement.order_by.text
-    rows = show_rows.compaction_rows(jobs, order, statement.limit)
-    return string_rows(execution.context.env, tuple(show_rows.COMPACTION_COLUMNS), rows)
+    columns = show_rows.COMPACTION_COLUMNS
+    chosen = _chosen(execution, jobs, columns, statement.choice, show_rows.sorted_compactions)
+    return string_rows(execution.context.env, tuple(columns), show_rows.compaction_rows(chosen))
 
 
 def named_partition(execution: ExecutionContext, name: TableName, spec: PartitionSpec) -> str | None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from types import MappingProxyType
+from typing import TypeVar
 
 from hiveacid.core.compaction.queue_records import Compaction
 from hiveacid.core.model import TxnId
@@ -15,12 +17,21 @@ from hiveacid.errors import (
     no_such_database,
 )
 from hiveacid.ports.catalog import Catalog
-from hiveacid.ports.transactions import LockRow, TransactionPort
+from hiveacid.ports.transactions import LockRow, TransactionPort, TransactionRow
 from hiveacid.storage.paths import LONGEST_PATTERN, compile_wildcards
 
 TextRow = tuple[str, ...]
 
-TRANSACTION_COLUMNS = ("txnid", "state", "startedtime", "lastheartbeattime", "user", "host")
+Key = int | str
+T = TypeVar("T")
+TRANSACTION_COLUMNS: Mapping[str, Callable[[TransactionRow], Key | None]] = {
+    "txnid": lambda txn: txn.txn_id,
+    "state": lambda txn: txn.state,
+    "startedtime": lambda txn: txn.started,
+    "lastheartbeattime": lambda txn: txn.last_heartbeat,
+    "user": lambda txn: txn.user,
+    "host": lambda txn: txn.host,
+}
 LOCK_COLUMNS = (
     "lockid", "database", "table", "partition", "lock_state", "blocked_by", "lock_type", "transaction_id",
     "last_heartbeat", "acquired_at", "user", "hostname", "agent_info",
@@ -63,15 +74,22 @@ def view_rows(catalog: Catalog, database: str, pattern: str | None = None) -> li
     return [(name,) for name in matching(catalog.list_views(database), pattern)]
 
 
-def transaction_rows(store: TransactionPort, time: Callable[[int], str] = str) -> list[TextRow]:
-    """Return open and aborted transactions, expired ones as aborted.
+def open_and_aborted(store: TransactionPort) -> tuple[TransactionRow, ...]:
+    """Return open and aborted transactions, expired ones as aborted."""
+    store.abort_timed_out()
+    return store.show_transactions()
+
+
+def transaction_rows(
+    transactions: Iterable[TransactionRow], time: Callable[[int], str] = str
+) -> list[TextRow]:
+    """Return the texts of transactions.
 
     ``time``: the text of milliseconds since the epoch, by default their number, as Hive prints it.
     """
-    store.abort_timed_out()
     return [
         (str(txn.txn_id), txn.state, time(txn.started), time(txn.last_heartbeat), txn.user, txn.host)
-        for txn in store.show_transactions()
+        for txn in transactions
     ]
 
 
@@ -111,29 +129,43 @@ def abort_transactions(store: TransactionPort, ids: Sequence[int]) -> None:
     store.abort_txns([TxnId(txn_id) for txn_id in ids], "ABORT TRANSACTIONS")
 
 
-Key = int | str
 _NO_VALUE = " --- "  # MetaStoreUtils.NO_VAL
 _ORDER = re.compile(r"[`'\"]?([a-z_]+)[`'\"]?(?:\s+(asc|desc))?", re.IGNORECASE)
 
 
-def compaction_rows(jobs: Iterable[Compaction], order: str | None, limit: int | None) -> list[TextRow]:
-    """Return jobs as Hive 4 shows them; ``order``: the text behind ORDER BY."""
-    chosen = list(jobs) if order is None else _sorted(list(jobs), order)
-    return [tuple(_cell(value(job)) for value in COMPACTION_COLUMNS.values()) for job in chosen[:limit]]
+def compaction_rows(jobs: Iterable[Compaction]) -> list[TextRow]:
+    """Return jobs as Hive 4 shows them."""
+    return [tuple(_cell(value(job)) for value in COMPACTION_COLUMNS.values()) for job in jobs]
 
 
-def _sorted(jobs: list[Compaction], order: str) -> list[Compaction]:
-    """Sort jobs by the columns of ORDER BY; nulls come first, as in Hive."""
+def sorted_transactions(transactions: Sequence[TransactionRow], order: str) -> Sequence[TransactionRow]:
+    """Sort transactions by the text behind ORDER BY. Raises StatementError."""
+    return _sorted("SHOW TRANSACTIONS", transactions, order, TRANSACTION_COLUMNS)
+
+
+def sorted_compactions(jobs: Sequence[Compaction], order: str) -> Sequence[Compaction]:
+    """Sort jobs by the text behind ORDER BY; columns may have their names in the metastore. Raises StatementError."""
+    return _sorted("SHOW COMPACTIONS", jobs, order, _SORTED_BY, _ALIASES)
+
+
+def _sorted(
+    statement: str,
+    items: Sequence[T],
+    order: str,
+    columns: Mapping[str, Callable[[T], Key | None]],
+    aliases: Mapping[str, str] = MappingProxyType({}),
+) -> Sequence[T]:
+    """Sort items by the columns of ORDER BY; nulls come first, as in Hive."""
     for part in reversed(order.split(",")):
         match = _ORDER.fullmatch(part.strip())
         column = re.sub(r"^c[cq]_", "", match[1].lower()) if match else ""
-        key = _SORTED_BY.get(_ALIASES.get(column, column))
+        key = columns.get(aliases.get(column, column))
         if match is None or key is None:
             raise StatementError(
-                f"SHOW COMPACTIONS cannot be ordered by {part.strip()}: its columns are {', '.join(_SORTED_BY)}"
+                f"{statement} cannot be ordered by {part.strip()}: its columns are {', '.join(columns)}"
             )
-        jobs = sorted(jobs, key=_null_first(key), reverse=(match[2] or "").lower() == "desc")
-    return jobs
+        items = sorted(items, key=_null_first(key), reverse=(match[2] or "").lower() == "desc")
+    return items
 
 
 def _duration(job: Compaction) -> int | None:
@@ -162,6 +194,11 @@ COMPACTION_COLUMNS: Mapping[str, Callable[[Compaction], Key | None]] = {
     "committime": lambda job: job.commit_time,
     "hightestwriteid": lambda job: job.high_watermark,
 }
+NUMBERS = frozenset(
+    {"txnid", "startedtime", "lastheartbeattime", "compactionid", "enqueuetime", "starttime", "duration"}
+    | {"nexttxnid", "committime", "hightestwriteid"}
+)
+"""Columns of SHOW TRANSACTIONS and SHOW COMPACTIONS that are numbers in a condition."""
 # Workers and initiators are sorted by host and id together.
 _SORTED_BY: Mapping[str, Callable[[Compaction], Key | None]] = {
     name: value
@@ -187,9 +224,9 @@ _ALIASES: Mapping[str, str] = {
 }
 
 
-def _null_first(key: Callable[[Compaction], Key | None]) -> Callable[[Compaction], tuple[bool, Key]]:
-    def sort_key(job: Compaction) -> tuple[bool, Key]:
-        value = key(job)
+def _null_first(key: Callable[[T], Key | None]) -> Callable[[T], tuple[bool, Key]]:
+    def sort_key(item: T) -> tuple[bool, Key]:
+        value = key(item)
         return value is not None, 0 if value is None else value
 
     return sort_key

@@ -138,8 +138,9 @@ def analyze(cursor: Cursor) -> administration.UnsupportedStatement:
     return unsupported(cursor, advice, table)
 
 
-_FILTERS = frozenset({"POOL", "TYPE", "STATUS", "ORDER", "LIMIT"})
-_FILTER_CLAUSES = "POOL, TYPE, STATUS, ORDER BY, LIMIT"
+_FILTERS = frozenset({"POOL", "TYPE", "STATUS", "WHERE", "ORDER", "LIMIT"})
+_FILTER_CLAUSES = "POOL, TYPE, STATUS, WHERE, ORDER BY, LIMIT"
+_CHOICE = frozenset({"WHERE", "ORDER", "LIMIT"})
 
 
 def show(cursor: Cursor) -> Statement:
@@ -153,7 +154,7 @@ def show(cursor: Cursor) -> Statement:
         "CREATE": _create_table,
         "TBLPROPERTIES": _table_properties,
         "COLUMNS": _columns,
-        "TRANSACTIONS": lambda _: administration.ShowTransactions(),
+        "TRANSACTIONS": lambda inner: administration.ShowTransactions(_choice(inner)),
         "LOCKS": _locks,
         "COMPACTIONS": _compactions,
         "CONF": lambda inner: administration.ShowConf(inner.string("a setting in quotes")),
@@ -238,24 +239,28 @@ def _compactions(cursor: Cursor) -> administration.ShowCompactions:
                 f"COMPACTIONID, DATABASE, a table name, {_FILTER_CLAUSES} or the end of the statement"
             )
         statement = replace(statement, table=cursor.table(), partition=cursor.partition())
-    while not cursor.at_end:
-        match cursor.take_one(*_FILTERS):
+    while not (cursor.at_end or cursor.sees_any(_CHOICE)):
+        match cursor.take_one("POOL", "TYPE", "STATUS"):
             case "POOL":
                 statement = replace(statement, pool=cursor.string("a pool's name in quotes"))
             case "TYPE":
                 statement = replace(statement, kind=cursor.string("a type in quotes").lower())
             case "STATUS":
                 statement = replace(statement, status=cursor.string("a state in quotes").lower())
-            case "ORDER":
-                cursor.expect("BY")
-                statement = replace(
-                    statement, order_by=cursor.until(frozenset({"LIMIT"}), "columns to order by")
-                )
-            case "LIMIT":
-                statement = replace(statement, limit=cursor.integer("a number of rows"))
             case _:
                 cursor.fail(f"{_FILTER_CLAUSES} or the end of the statement")
-    return statement
+    return replace(statement, choice=_choice(cursor))
+
+
+def _choice(cursor: Cursor) -> administration.RowChoice:
+    """Take ``[WHERE condition] [ORDER BY columns] [LIMIT n]``."""
+    where = cursor.until(frozenset({"ORDER", "LIMIT"}), "a condition") if cursor.take("WHERE") else None
+    order_by = None
+    if cursor.take("ORDER"):
+        cursor.expect("BY")
+        order_by = cursor.until(frozenset({"LIMIT"}), "columns to order by")
+    limit = cursor.integer("a number of rows") if cursor.take("LIMIT") else None
+    return administration.RowChoice(where, order_by, limit)
 
 
 def describe(cursor: Cursor) -> Statement:

@@ -89,8 +89,20 @@ class ShowColumns(TableStatement):
     pattern: str | None = None
 
 
+@dataclass(frozen=True)
+class RowChoice:
+    """[WHERE condition] [ORDER BY columns] [LIMIT n] of a SHOW; ``order_by``: the text behind ORDER BY."""
+
+    where: Slice | None = None
+    order_by: Slice | None = None
+    limit: int | None = None
+
+
+@dataclass(frozen=True)
 class ShowTransactions(Statement):
-    """SHOW TRANSACTIONS."""
+    """SHOW TRANSACTIONS [WHERE condition] [ORDER BY columns] [LIMIT n]."""
+
+    choice: RowChoice = RowChoice()
 
 
 @dataclass(frozen=True)
@@ -105,7 +117,7 @@ class ShowLocks(Statement):
 
 @dataclass(frozen=True)
 class ShowCompactions(Statement):
-    """SHOW COMPACTIONS with the filters of Hive 4; ``order_by``: the text behind ORDER BY."""
+    """SHOW COMPACTIONS with the filters of Hive 4, and WHERE."""
 
     compaction_id: int | None = None
     database: str | None = None
@@ -114,8 +126,7 @@ class ShowCompactions(Statement):
     pool: str | None = None
     kind: str | None = None
     status: str | None = None
-    order_by: Slice | None = None
-    limit: int | None = None
+    choice: RowChoice = RowChoice()
 
 
 @dataclass(frozen=True)
