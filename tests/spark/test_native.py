@@ -540,9 +540,6 @@ def test_near_names_and_statements_of_other_systems_are_explained(native: Native
     finally:
         logger.removeHandler(handler)
     for statement, words in {
-        "VACUUM orders": "the cleaner",
-        "OPTIMIZE orders": "COMPACT 'major'",
-        "DESCRIBE DETAIL orders": "DESCRIBE FORMATTED",
         "UPDATE orders SET id = p.id FROM plain p": "MERGE INTO",
         "COMMENT ON TABLE orders IS 'x'": "COMMENT '...' in CREATE",
         "CREATE TEMPORARY TABLE x (id INT)": "TEMPORARY VIEW",

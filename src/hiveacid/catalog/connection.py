@@ -16,10 +16,9 @@ from hiveacid.errors import UnsupportedFeatureError, no_such_database
 from hiveacid.ports.clock import SystemClock
 from hiveacid.spark.session.capabilities import SparkEnvironment
 from hiveacid.spark.session.file_systems import SessionFileSystems
-from hiveacid.spark.session.running_jobs_and_plans import release_unused_plans
 from hiveacid.storage.file_system_routing import AnyFileSystem
 from hiveacid.table.acid_table import AcidTable
-from hiveacid.table.cleaning.clean_compacted_and_aborted import clean
+from hiveacid.table.cleaning.clean_compacted_and_aborted import clean_on_request
 from hiveacid.table.context import Context, SessionState
 from hiveacid.transactions.read_leases import ReadLeases
 from hiveacid.transactions.transaction import Transaction
@@ -131,13 +130,8 @@ class WarehouseConnection(Displayed):
 
         Raises NoSuchTableError; UnsupportedFeatureError with a Hive Metastore, which has a cleaner of its own.
         """
-        if not self.context.store.maintained_by_hiveacid():
-            raise UnsupportedFeatureError("tables of a Hive Metastore are cleaned by its own cleaner")
-        self.context.transactions.heartbeats.beat()
-        release_unused_plans(self.context.env, self.context.read_leases.sweep)
-        self.context.store.abort_timed_out()
         name = None if table is None else self.context.require(self.context.resolve(table)).name
-        return clean(self.context, name)
+        return clean_on_request(self.context, name)
 
     def close(self) -> None:
         """End snapshots, heartbeat and the store's connections; the files of its DataFrames may be deleted then."""

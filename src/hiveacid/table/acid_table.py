@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING, NoReturn
 
 from hiveacid.core.format.names import ROW_ID
 from hiveacid.core.model import Displayed, TableDefinition, TableName, WriteId
+from hiveacid.core.schema.storage_formats import file_kind
 from hiveacid.core.schema.types import quote_name, unquoted_name
 from hiveacid.core.snapshot.check_findings import Finding
 from hiveacid.core.snapshot.classify_entries import ItemState
 from hiveacid.core.transactions.commit_records import StreamKey
-from hiveacid.errors import ConfigError, HiveAcidError, TransactionStateError
+from hiveacid.errors import ConfigError, HiveAcidError, TransactionStateError, UnsupportedFeatureError
 from hiveacid.ports.transactions import current_write_ids_of
 from hiveacid.spark.formats.driver_frames import epoch_millis
 from hiveacid.spark.formats.expressions import Expression, selected
@@ -37,6 +38,7 @@ from hiveacid.table.read.history_and_time_travel import (
     PointInTime,
     history_rows,
     snapshot_rows,
+    utc_datetime,
 )
 from hiveacid.table.read.scan import extend_lease, list_snapshot, reading_transaction
 from hiveacid.table.read.visible_locations import require_same_table
@@ -53,6 +55,11 @@ if TYPE_CHECKING:
 Spec = Mapping[str, object]
 
 
+_DETAIL = (
+    "format string, name string, description string, location string, createdAt timestamp, lastModified timestamp, "
+    "partitionColumns array<string>, clusteringColumns array<string>, numFiles bigint, sizeInBytes bigint, "
+    "properties map<string, string>"
+)
 _PARTITIONS = "partition string, location string, files int, bytes bigint"
 
 
@@ -385,6 +392,38 @@ class Inspect(Displayed):
             sizes = [file.bytes for file in location.files if file.state is ItemState.USED]
             rows.append((location.name, location.root, len(sizes), sum(sizes)))
         return self._frame(rows, _PARTITIONS)
+
+    def detail(self) -> DataFrame:
+        """Return one row on the table, with columns as DESCRIBE DETAIL of Delta Lake has them (docs/operate.md).
+
+        ``lastModified`` is NULL on a Hive Metastore, which does not keep the time of commits.
+        """
+        table = self.context.require(self.name)
+        sizes = [
+            file.bytes
+            for location in self._inventory().locations
+            for file in location.files
+            if file.state is ItemState.USED
+        ]
+        kind, bucketing = file_kind(table.storage), table.bucketing
+        try:
+            modified = max((c.committed for c in self.context.store.commits(table.name)), default=None)
+        except UnsupportedFeatureError:
+            modified = None
+        row = (
+            None if kind is None else kind.value,
+            str(table.name),
+            table.comment,
+            table.location,
+            utc_datetime(table.created_at * 1000),
+            None if modified is None else utc_datetime(modified),
+            table.partition_column_names,
+            [] if bucketing is None else list(bucketing.columns),
+            len(sizes),
+            sum(sizes),
+            dict(table.properties),
+        )
+        return self.context.env.spark.createDataFrame([row], _DETAIL)
 
     def history(self, limit: int | None = None) -> DataFrame:
         """Return the commits of the table, newest first: user, time, statement, write id, rows (docs/history.md).

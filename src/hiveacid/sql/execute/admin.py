@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from pyspark.sql import DataFrame
 
 from hiveacid.catalog.opening import implied_settings
 from hiveacid.config.setting_definitions import AUTO_COMPACT
+from hiveacid.core.compaction.plan import NOT_ENOUGH
 from hiveacid.core.transactions.states import CompactionState
-from hiveacid.errors import CompactionError, ConfigError, TransactionStateError
+from hiveacid.errors import CompactionError, CompactionRefusedError, ConfigError, TransactionStateError
 from hiveacid.ports.transactions import TxnKind
 from hiveacid.sql.execute.change_rows import spec_values
 from hiveacid.sql.execute.context import ExecutionContext, small_frame, string_rows
 from hiveacid.sql.execute.show_rows import abort_transactions
 from hiveacid.sql.statements import administration
 from hiveacid.table.acid_table import AcidTable
+from hiveacid.table.cleaning.clean_compacted_and_aborted import clean_on_request
+from hiveacid.table.compaction.run_compaction import CompactionReport
 
 
 def start_transaction(execution: ExecutionContext, statement: administration.StartTransaction) -> None:
@@ -126,8 +131,30 @@ def compact(execution: ExecutionContext, statement: administration.Compact) -> D
         order_by=statement.order_by,
         properties=dict(statement.properties),
     )
+    return _compacted(execution, reports)
+
+
+def _compacted(execution: ExecutionContext, reports: Iterable[CompactionReport]) -> DataFrame:
     rows = [(r.id or None, r.partition, r.kind.upper(), r.state, r.reason) for r in reports]
     return small_frame(execution.context.env, _COMPACTED, rows)
+
+
+def optimize(execution: ExecutionContext, statement: administration.Optimize) -> DataFrame:
+    """OPTIMIZE: a major compaction of all partitions, to its end; no error for a table that has nothing to compact."""
+    table = AcidTable(execution.context, execution.find(statement.table))
+    try:
+        reports = table.compact("major")
+    except CompactionRefusedError as error:
+        if NOT_ENOUGH not in str(error):
+            raise
+        reports = []
+    return _compacted(execution, reports)
+
+
+def vacuum(execution: ExecutionContext, statement: administration.Vacuum) -> DataFrame:
+    """VACUUM: remove the files that no reader needs; returns their paths."""
+    paths = clean_on_request(execution.context, execution.find(statement.table))
+    return string_rows(execution.context.env, ("path",), [(path,) for path in paths])
 
 
 def abort_compactions(execution: ExecutionContext, statement: administration.AbortCompactions) -> DataFrame:

@@ -19,7 +19,12 @@ from hiveacid.sql.execute.catalog_statements import lock_of_new
 from hiveacid.sql.execute.change_rows import spec_values
 from hiveacid.sql.execute.context import ExecutionContext, empty_result, string_rows
 from hiveacid.sql.execute.queries_and_views import bound_frame
-from hiveacid.sql.execute.show_and_describe import describe_database, describe_history, describe_table
+from hiveacid.sql.execute.show_and_describe import (
+    describe_database,
+    describe_detail,
+    describe_history,
+    describe_table,
+)
 from hiveacid.sql.statements import (
     Slice,
     Statement,
@@ -163,6 +168,7 @@ _READING: Mapping[type, Executor] = {
     administration.DescribeTable: describe_table,
     administration.DescribeDatabase: describe_database,
     administration.DescribeHistory: describe_history,
+    administration.DescribeDetail: describe_detail,
     administration.ShowDatabases: show_and_describe.databases,
     administration.ShowTables: show_and_describe.tables,
     administration.ShowTableExtended: show_and_describe.table_extended,
@@ -212,6 +218,8 @@ _ALONE: Mapping[type, Executor] = {
     definitions.AddPartitions: catalog_statements.add_partitions,
     definitions.DropPartitions: catalog_statements.drop_partitions,
     administration.Compact: admin.compact,
+    administration.Optimize: admin.optimize,
+    administration.Vacuum: admin.vacuum,
     administration.AbortTransactions: admin.abort,
     administration.AbortCompactions: admin.abort_compactions,
 }

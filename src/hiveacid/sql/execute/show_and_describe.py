@@ -40,6 +40,7 @@ from hiveacid.sql.execute.context import ExecutionContext, Row, small_frame, str
 from hiveacid.sql.statements import PartitionSpec, TableRef, administration
 from hiveacid.sql.statements.administration import (
     DescribeDatabase,
+    DescribeDetail,
     DescribeHistory,
     DescribeTable,
     ShowTableExtended,
@@ -335,6 +336,11 @@ def describe_table(execution: ExecutionContext, statement: DescribeTable) -> Dat
 def describe_history(execution: ExecutionContext, statement: DescribeHistory) -> DataFrame:
     """DESCRIBE HISTORY t [LIMIT n]: the newest first, as ``t.inspect.history()``."""
     return Inspect(execution.context, execution.find(statement.table)).history(statement.limit)
+
+
+def describe_detail(execution: ExecutionContext, statement: DescribeDetail) -> DataFrame:
+    """DESCRIBE DETAIL t: one row, as ``t.inspect.detail()``."""
+    return Inspect(execution.context, execution.find(statement.table), execution.joined).detail()
 
 
 def _rows(described: Described, partition: Partition | None, statement: DescribeTable) -> list[Row]:

@@ -138,6 +138,31 @@ def analyze(cursor: Cursor) -> administration.UnsupportedStatement:
     return unsupported(cursor, advice, table)
 
 
+def optimize(cursor: Cursor) -> Statement:
+    """Parse behind OPTIMIZE."""
+    table = cursor.table()
+    advice = {
+        "WHERE": "OPTIMIZE compacts the whole table: ALTER TABLE t PARTITION (...) COMPACT 'major' compacts a partition",
+        "ZORDER": "OPTIMIZE does not order rows: ALTER TABLE t COMPACT 'rebalance' ORDER BY column sorts them",
+        "FULL": "OPTIMIZE always compacts all partitions with deltas: leave FULL out",
+    }.get(cursor.next.keyword)
+    return administration.Optimize(table) if advice is None else unsupported(cursor, advice, table)
+
+
+def vacuum(cursor: Cursor) -> Statement:
+    """Parse behind VACUUM."""
+    table = cursor.table()
+    advice = {
+        "RETAIN": "VACUUM removes what no open transaction reads: ALTER TABLE t SET TBLPROPERTIES "
+        "('hiveacid.history.retention'='7d') keeps the past for a time",
+        "DRY": "VACUUM has no DRY RUN: SELECT * FROM t.deltas WHERE state <> 'used' shows what is not needed now, and why",
+        **dict.fromkeys(
+            ("FULL", "LITE", "USING"), "VACUUM always looks at all directories of a table: write VACUUM t"
+        ),
+    }.get(cursor.next.keyword)
+    return administration.Vacuum(table) if advice is None else unsupported(cursor, advice, table)
+
+
 _FILTERS = frozenset({"POOL", "TYPE", "STATUS", "WHERE", "ORDER", "LIMIT"})
 _FILTER_CLAUSES = "POOL, TYPE, STATUS, WHERE, ORDER BY, LIMIT"
 _CHOICE = frozenset({"WHERE", "ORDER", "LIMIT"})
@@ -269,7 +294,8 @@ def describe(cursor: Cursor) -> Statement:
         extended = cursor.ahead(1).kind is not TokenKind.END and cursor.take("EXTENDED")
         return administration.DescribeDatabase(cursor.database(), extended)
     if cursor.sees("DETAIL") and cursor.ahead(1).is_name:
-        cursor.fail("a table name")  # of Delta Lake: see `parse.ADVICE`
+        cursor.expect("DETAIL")
+        return administration.DescribeDetail(cursor.table())
     if cursor.sees("HISTORY") and cursor.ahead(1).is_name:
         cursor.expect("HISTORY")
         table = cursor.table()

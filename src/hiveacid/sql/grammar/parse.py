@@ -26,9 +26,7 @@ _SPEC = (
 )
 
 ADVICE: Mapping[str, str] = {
-    "OPTIMIZE": "OPTIMIZE is called ALTER TABLE t COMPACT 'major'",
     "COMPACT": "COMPACT is written ALTER TABLE t COMPACT 'major'",
-    "VACUUM": "VACUUM is not needed: the cleaner (hiveacid services) deletes the files that no open transaction reads",
     "RESTORE": "RESTORE is written INSERT OVERWRITE TABLE t SELECT * FROM t VERSION AS OF n",
     "UPSERT": f"UPSERT is written {_UPSERT}",
     "REPLACE INTO": f"REPLACE INTO is written {_UPSERT}",
@@ -38,8 +36,6 @@ ADVICE: Mapping[str, str] = {
     "UPDATE … FROM": "an UPDATE from another table is written MERGE INTO t USING s ON ... WHEN MATCHED THEN UPDATE SET v = s.v",
     "UPDATE … JOIN": "an UPDATE of a join is written MERGE INTO t USING s ON ... WHEN MATCHED THEN UPDATE SET v = s.v",
     "DELETE … USING": "DELETE ... USING is written DELETE FROM t WHERE EXISTS (SELECT 1 FROM s WHERE s.k = t.k)",
-    "DESCRIBE DETAIL": "DESCRIBE DETAIL is called DESCRIBE FORMATTED t; SELECT * FROM t.files lists the files",
-    "DESC DETAIL": "DESC DETAIL is called DESCRIBE FORMATTED t; SELECT * FROM t.files lists the files",
     "DESCRIBE … AS JSON": "DESCRIBE ... AS JSON is not supported: DESCRIBE EXTENDED t returns rows",
     "DESC … AS JSON": "DESC ... AS JSON is not supported: DESCRIBE EXTENDED t returns rows",
     "COMMENT ON": "a comment is given when a table, view, database or column is created: COMMENT '...' in CREATE",
@@ -154,6 +150,8 @@ def _statement(cursor: Cursor) -> Statement:
         "UNCACHE": admin.cache,
         "MSCK": admin.repair,
         "ANALYZE": admin.analyze,
+        "OPTIMIZE": admin.optimize,
+        "VACUUM": admin.vacuum,
     }
     grammar = grammars.get(cursor.next.keyword)
     if grammar is None:

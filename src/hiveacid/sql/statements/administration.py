@@ -38,6 +38,10 @@ class DescribeHistory(TableStatement):
     limit: int | None = None
 
 
+class DescribeDetail(TableStatement):
+    """DESCRIBE DETAIL t."""
+
+
 @dataclass(frozen=True)
 class ShowDatabases(Statement):
     """SHOW DATABASES [LIKE 'pattern']."""
@@ -206,6 +210,14 @@ class Compact(TableStatement):
     order_by: str | None = None
     pool: str | None = None
     properties: Properties = ()
+
+
+class Optimize(TableStatement):
+    """OPTIMIZE t, which is ALTER TABLE t COMPACT 'major' AND WAIT that may find nothing to do."""
+
+
+class Vacuum(TableStatement):
+    """VACUUM t, which is ``acid.clean("t")``."""
 
 
 @dataclass(frozen=True)

@@ -17,8 +17,15 @@ from hiveacid.core.format.write_id_lists import ValidTxnList
 from hiveacid.core.model import Partition, TableDefinition, TableKind, TableName, TxnId, WriteId
 from hiveacid.core.snapshot.selection import select
 from hiveacid.core.transactions.states import CompactionState, TransactionState
-from hiveacid.errors import CompactionError, HiveAcidError, MissingDirectoryError, TransactionStateError
+from hiveacid.errors import (
+    CompactionError,
+    HiveAcidError,
+    MissingDirectoryError,
+    TransactionStateError,
+    UnsupportedFeatureError,
+)
 from hiveacid.ports.store import own_store
+from hiveacid.spark.session.running_jobs_and_plans import release_unused_plans
 from hiveacid.storage.paths import real_path
 from hiveacid.storage.snapshot_locations import (
     adopted_txn_id,
@@ -39,6 +46,19 @@ logger = logging.getLogger(__name__)
 
 _FORGOTTEN = 86_400_000
 """Milliseconds after which files that a job staged outside transactions are removed."""
+
+
+def clean_on_request(context: Context, only: TableName | None = None) -> list[str]:
+    """Clean all tables or one, after the snapshots of unreferenced DataFrames have ended; return the removed paths.
+
+    Raises UnsupportedFeatureError with a Hive Metastore.
+    """
+    if not context.store.maintained_by_hiveacid():
+        raise UnsupportedFeatureError("tables of a Hive Metastore are cleaned by its own cleaner")
+    context.transactions.heartbeats.beat()
+    release_unused_plans(context.env, context.read_leases.sweep)
+    context.store.abort_timed_out()
+    return clean(context, only)
 
 
 def clean(context: Context, only: TableName | None = None) -> list[str]:
