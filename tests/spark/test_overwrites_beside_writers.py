@@ -77,6 +77,9 @@ REMOVERS: Mapping[str, tuple[str, Callable[[Rows], Rows]]] = {
     ),
     "DROP": ("ALTER TABLE t DROP PARTITION (p='a')", lambda rows: [row for row in rows if row[1] != "a"]),
 }
+RESTORE: Mapping[str, tuple[str, Callable[[Rows], Rows]]] = {
+    "RESTORE": ("RESTORE TABLE t TO VERSION AS OF 1", lambda _: ROWS)
+}
 
 
 class Meeting:
@@ -136,7 +139,9 @@ def fill(acid: AcidSession) -> None:
     acid.sql("INSERT INTO t VALUES (1,'a'),(2,'a'),(3,'b')")
 
 
-@pytest.mark.parametrize(("write", "remove"), list(product(WRITERS, REMOVERS)))
+@pytest.mark.parametrize(
+    ("write", "remove"), [*product(WRITERS, REMOVERS), *product(("INSERT", "stream", "UPDATE"), RESTORE)]
+)
 def test_a_writer_and_a_remover_are_in_a_serial_order(
     sessions: Callable[..., AcidSession],
     tmp_path: Path,
@@ -147,7 +152,7 @@ def test_a_writer_and_a_remover_are_in_a_serial_order(
     """The two sessions differ in what they set: the weakest pair that there was."""
     writer, remover = sessions(EXCLUDING), sessions({})
     fill(writer)
-    statement, removed = REMOVERS[remove]
+    statement, removed = {**REMOVERS, **RESTORE}[remove]
     meeting = Meeting(writer, remover, monkeypatch)
     with ThreadPoolExecutor(2) as pool:
         writing = pool.submit(WRITERS[write], writer, tmp_path)

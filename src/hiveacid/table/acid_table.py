@@ -46,6 +46,7 @@ from hiveacid.table.write.foreach_batch_writer import StreamOptions, StreamWrite
 from hiveacid.table.write.insert import InsertOptions, insert
 from hiveacid.table.write.merge import Merge
 from hiveacid.table.write.publish import WriteReport
+from hiveacid.table.write.restore import restore
 from hiveacid.table.write.update_delete import delete, update
 from hiveacid.transactions.transaction import Transaction
 
@@ -276,6 +277,16 @@ class AcidTable(Displayed):
         """Delete the rows that ``where`` selects; all rows without one."""
         self._require_writable("delete()")
         return delete(self.context.with_own_sql(), self.name, where, self.joined)
+
+    def restore(self, write_id: int | None = None, *, timestamp: datetime | str | None = None) -> WriteReport:
+        """Make the rows those of a point in the past, in one commit; arguments and errors as those of :meth:`as_of`.
+
+        Columns stay those of the present definition. Raises NotTransactionalError, WriteConflictError.
+        """
+        self._require_writable("restore()")
+        past = self.as_of(write_id, timestamp=timestamp).snapshot_at
+        assert past is not None  # noqa: S101 - as_of refuses it
+        return restore(self.context.with_own_sql(), self.name, past, self.joined)
 
     def merge(
         self, source: DataFrame, on: Expression, *, target_alias: str = "t", source_alias: str = "s"

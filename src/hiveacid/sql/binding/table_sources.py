@@ -103,10 +103,11 @@ def resolve_as_of(context: Context, source: Slice, relation: Relation) -> PointI
         return WriteId(int(number))
     start = source.text.find(value, travel.start)
     written = Slice(value, 0, line, column) if start < 0 else source.part(start, start + len(value))
-    return Instant(_millis(context, written))
+    return Instant(millis_of(context, written))
 
 
-def _millis(context: Context, expression: Slice) -> int:
+def millis_of(context: Context, expression: Slice) -> int:
+    """Return the moment of an expression in milliseconds since the epoch. Raises StatementError with its position."""
     with spark_errors_at_source(expression, before="SELECT unix_millis(CAST(("):
         millis = driver_frames.evaluate_millis(context.env, expression.text)
     if millis is None:

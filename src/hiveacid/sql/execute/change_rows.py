@@ -8,7 +8,7 @@ from functools import partial
 
 from pyspark.sql import DataFrame
 
-from hiveacid.core.model import TableDefinition, TableName
+from hiveacid.core.model import TableDefinition, TableName, WriteId
 from hiveacid.core.schema.types import quote_name
 from hiveacid.core.transactions.locks_and_conflicts import LockComponent
 from hiveacid.errors import OutputTwiceError, SchemaMismatchError, StatementError, UnsupportedFeatureError
@@ -23,6 +23,7 @@ from hiveacid.spark.session.classic_session import at_one_moment, unsteady_expre
 from hiveacid.spark.write.update_delete_merge_rows import MatchKind
 from hiveacid.sql.binding.source_positions import errors_at, spark_errors_at_source
 from hiveacid.sql.binding.table_binder import EXPRESSION, SOURCE, Binder, reads_of
+from hiveacid.sql.binding.table_sources import millis_of
 from hiveacid.sql.execute.context import ExecutionContext, write_result
 from hiveacid.sql.execute.queries_and_views import bound_frame, is_temporary
 from hiveacid.sql.statements import PartitionSpec, Slice, table_ref
@@ -36,14 +37,17 @@ from hiveacid.sql.statements.dml import (
     MergeClause,
     MergeMatch,
     MultiInsert,
+    Restore,
     Update,
 )
 from hiveacid.table.partitions import partition_name, static_values
+from hiveacid.table.read.history_and_time_travel import Instant
 from hiveacid.table.write.insert import InsertOptions, insert, insert_lock
 from hiveacid.table.write.load import LoadOptions, load
 from hiveacid.table.write.merge import Merge as TableMerge
 from hiveacid.table.write.merge import is_exclusive, qualified
 from hiveacid.table.write.publish import WriteReport
+from hiveacid.table.write.restore import restore as restore_table
 from hiveacid.table.write.update_delete import Replacement, UpdateOrDelete, check_assignments, reads_table
 from hiveacid.table.write.write_conflicts import run_with_retry
 from hiveacid.transactions.transaction import Transaction
@@ -189,6 +193,16 @@ def load_data(execution: ExecutionContext, statement: LoadData) -> DataFrame:
     options = LoadOptions(statement.local, statement.overwrite, spec_values(execution, statement.partition))
     with errors_at(statement.table.line, statement.table.column):
         report = load(execution.context, name, statement.path, options, execution.joined)
+    return write_result(execution.context.env, report)
+
+
+def restore(execution: ExecutionContext, statement: Restore) -> DataFrame:
+    """RESTORE TABLE t TO VERSION | TIMESTAMP AS OF ..."""
+    name = execution.find(statement.table)
+    moment = None if statement.moment is None else millis_of(execution.context, statement.moment)
+    past = WriteId(statement.write_id or 0) if moment is None else Instant(moment)
+    with errors_at(statement.table.line, statement.table.column):
+        report = restore_table(execution.context, name, past, execution.joined)
     return write_result(execution.context.env, report)
 
 

@@ -197,6 +197,7 @@ _CHANGING_ROWS: Mapping[type, Executor] = {
     dml.Delete: change_rows.delete,
     dml.Merge: change_rows.merge,
     dml.LoadData: change_rows.load_data,
+    dml.Restore: change_rows.restore,
     definitions.TruncateTable: catalog_statements.truncate,
 }
 _ALONE: Mapping[type, Executor] = {

@@ -259,3 +259,15 @@ def _insert(cursor: Cursor, table: TableRef, alias: str | None, clause: MergeCla
 def _inserted_column(cursor: Cursor, table: TableRef, alias: str | None) -> str:
     is_qualified = cursor.ahead(1).text == "."
     return _target_column(cursor, table, alias) if is_qualified else cursor.name("a column name")
+
+
+def restore(cursor: Cursor) -> dml.Restore:
+    """Parse behind RESTORE."""
+    cursor.take("TABLE")
+    table = cursor.table()
+    cursor.take("TO")
+    kind = cursor.expect_one("VERSION", "TIMESTAMP")
+    cursor.expect("AS", "OF")
+    if kind == "VERSION":
+        return dml.Restore(table, write_id=cursor.integer("a write id"))
+    return dml.Restore(table, moment=cursor.rest("a timestamp"))

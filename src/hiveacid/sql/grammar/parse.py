@@ -27,7 +27,6 @@ _SPEC = (
 
 ADVICE: Mapping[str, str] = {
     "COMPACT": "COMPACT is written ALTER TABLE t COMPACT 'major'",
-    "RESTORE": "RESTORE is written INSERT OVERWRITE TABLE t SELECT * FROM t VERSION AS OF n",
     "UPSERT": f"UPSERT is written {_UPSERT}",
     "REPLACE INTO": f"REPLACE INTO is written {_UPSERT}",
     "INSERT OR": f"INSERT OR ... is written {_UPSERT}",
@@ -133,6 +132,7 @@ def _statement(cursor: Cursor) -> Statement:
         "DELETE": dml.delete,
         "MERGE": merge,
         "LOAD": dml.load,
+        "RESTORE": dml.restore,
         "SHOW": show,
         "DESCRIBE": describe,
         "DESC": describe,

@@ -170,3 +170,11 @@ class LoadData(Statement):
     partition: PartitionSpec = ()
     local: bool = False
     overwrite: bool = False
+
+
+@dataclass(frozen=True)
+class Restore(TableStatement):
+    """RESTORE TABLE t TO VERSION AS OF n | TIMESTAMP AS OF expression; ``write_id`` or ``moment`` is given."""
+
+    write_id: int | None = None
+    moment: Slice | None = None

@@ -34,6 +34,8 @@ from hiveacid.table.write.publish import WriteReport
 from hiveacid.table.write.write_conflicts import insert_lock_type, require_no_missed_commits
 from hiveacid.transactions.transaction import Transaction
 
+RESTORE = "RESTORE"
+"""Name of a statement in the table's history."""
 _MAX_LISTED_ROWS = 10_000  # of VALUES, which Arrow writes in the driver
 
 
@@ -89,7 +91,8 @@ def insert(
     table = context.require(name)
     context.env.require_plain_names()
     static = static_values(context, table, options.partition)
-    _require_dynamic_allowed(context.settings, table, static)
+    if options.history_verb != RESTORE:  # the statement chooses no partitions
+        _require_dynamic_allowed(context.settings, table, static)
     _require_one_partition(table, static, options)
     _require_dynamic_filled(table, options)
     ready = None if callable(rows) else _fitted(context, table, rows, static, options)

@@ -45,5 +45,7 @@ def test_compactions_without_a_value_come_first(order: str, ids: list[int]) -> N
 
 @pytest.mark.parametrize("order", ["nope", "txnid + 1", "txnid sideways", ""])
 def test_an_unknown_order_names_the_columns(order: str) -> None:
-    with pytest.raises(StatementError, match=r"SHOW TRANSACTIONS cannot be ordered .*: its columns are txnid, state"):
+    with pytest.raises(
+        StatementError, match=r"SHOW TRANSACTIONS cannot be ordered .*: its columns are txnid, state"
+    ):
         sorted_transactions(TRANSACTIONS, order)

@@ -16,6 +16,7 @@ from hiveacid.sql.statements.dml import (
     MergeMatch,
     MultiInsert,
     Query,
+    Restore,
     Update,
 )
 
@@ -134,6 +135,12 @@ def test_queries_are_kept_as_written(text: str) -> None:
         ("DELETE FROM d.t WHERE a = ';' AND s.`where` > 1", Delete(DT, S("a = ';' AND s.`where` > 1"))),
         ("DELETE FROM t AS x WHERE EXISTS (SELECT 1 FROM s)", Delete(T, S("EXISTS (SELECT 1 FROM s)"), "x")),
         ("LOAD DATA INPATH '/x' INTO TABLE d.t", LoadData("/x", DT)),
+        ("RESTORE TABLE d.t TO VERSION AS OF 7", Restore(DT, write_id=7)),
+        ("RESTORE t VERSION AS OF 0", Restore(T, write_id=0)),
+        (
+            "RESTORE TABLE t TO TIMESTAMP AS OF now() - INTERVAL 1 HOUR",
+            Restore(T, moment=Slice("now() - INTERVAL 1 HOUR")),
+        ),
         (
             "LOAD DATA LOCAL INPATH '/x' OVERWRITE INTO TABLE t PARTITION (p='x')",
             LoadData("/x", T, (P,), local=True, overwrite=True),
@@ -288,6 +295,11 @@ MERGE = "MERGE INTO t USING s ON a "
         ("UPDATE t VERSION SET a = 1", "VERSION", "SET"),
         ("MERGE INTO t USING s TABLESAMPLE ON a", "TABLESAMPLE", "ON"),
         ("LOAD DATA INPATH x INTO TABLE t", "x INTO", "a path"),
+        ("RESTORE TABLE t", "", "VERSION or TIMESTAMP"),
+        ("RESTORE TABLE t TO VERSION AS OF 'x'", "'x'", "a write id"),
+        ("RESTORE TABLE t TO VERSION AS OF -1", "-1", "a write id"),
+        ("RESTORE TABLE t TO VERSION AS OF 1 WHERE a", "WHERE", "the end"),
+        ("RESTORE TABLE t TO TIMESTAMP AS OF", "", "a timestamp"),
         ("LOAD DATA INPATH 'x' INTO TABLE t INPUTFORMAT 'y'", "INPUTFORMAT", "the end"),
         ("MERGE INTO t USING s ON a", "", "WHEN MATCHED"),
         ("MERGE INTO t USING s WHEN", "WHEN", "ON"),
