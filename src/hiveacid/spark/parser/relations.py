@@ -58,7 +58,8 @@ class Relation:
     ``parts``: lower case, without quotes. ``start``, ``end`` (excluded): offsets of the name in code points.
     ``name``: the last part as written. ``node``: the name, with AS OF, in the plan. ``alias``: the node of an alias directly above
     it. ``condition``: the WHERE that all its rows go through first, unless it may refer to other tables. ``count_only``: all
-    of the query is a count of its rows. ``derived``: the node of the derived table around it.
+    of the query is a count of its rows. ``derived``: the node of the derived table around it. ``changes``: the node of a clause
+    CHANGES FROM behind the name, which Spark has since 4.2.
     """
 
     parts: tuple[str, ...]
@@ -71,6 +72,7 @@ class Relation:
     condition: JavaObject = field(default=None, compare=False)
     count_only: bool = field(default=False, compare=False)
     derived: JavaObject = field(default=None, compare=False)
+    changes: JavaObject = field(default=None, compare=False)
 
     def text_around(self, text: str) -> str:
         """Return the part of the whole text with the names that may mean columns of the table."""
@@ -233,7 +235,7 @@ class _Walk:
         match visit.kind:
             case "UnresolvedRelation":
                 self.take(tuple(map(str, scala_items(visit.node.multipartIdentifier()))), visit)
-            case "RelationTimeTravel":
+            case "RelationTimeTravel" | "RelationChanges":
                 self.travel(visit)
             case "PlanWithUnresolvedIdentifier":
                 self._identifier(visit)
@@ -256,7 +258,7 @@ class _Walk:
         raise NotImplementedError
 
     def travel(self, visit: _Visit) -> None:
-        """Visit the table before AS OF, which is not a child."""
+        """Visit the table before AS OF or CHANGES, which is not a child."""
         table = visit.node.relation()
         self.look(replace(visit, node=table, kind=str(table.nodeName())))
 
@@ -285,6 +287,7 @@ class _QueryWalk(_Walk):
         self._text = text[start:]
         self._start = start
         self._travel: tuple[TimeTravel, JavaObject] | None = None  # AS OF around the next table, and its node
+        self._changes: JavaObject = None  # CHANGES around the next table
         self.found: list[Relation] = []
         self.calls: list[FunctionCall] = []
 
@@ -309,18 +312,21 @@ class _QueryWalk(_Walk):
         below = visit
         while above is not None and (above.kind != "SubqueryAlias" or below.kind == "Join"):
             below, above = above, above.parent
-        travel, node = self._travel or (None, node)
+        travel, node = self._travel or (None, self._changes or node)
         parts = tuple(name.lower() for name in names)
         self.found.append(
             Relation(
-                parts, start, end, names[-1], travel, node, alias, condition, count_only, above and above.node
+                *(parts, start, end, names[-1], travel, node, alias, condition, count_only),
+                *(above and above.node, self._changes),
             )
         )
 
     def travel(self, visit: _Visit) -> None:
-        self._travel = self._clause(visit.node), visit.node
+        is_changes = visit.kind == "RelationChanges"
+        self._travel = None if is_changes else (self._clause(visit.node), visit.node)
+        self._changes = visit.node if is_changes else None
         super().travel(visit)
-        self._travel = None
+        self._travel = self._changes = None
 
     def _clause(self, node: JavaObject) -> TimeTravel:
         start, end = self._place(node)

@@ -44,6 +44,7 @@ from hiveacid.sql.binding.table_sources import (
     TableSource,
     change_call,
     change_frame,
+    changes_between,
     find_metadata_table,
     is_change_call,
     metadata_frame,
@@ -130,6 +131,10 @@ class Binder:
         for relation in reads.relations:
             ours = self._hiveacid_source(piece, relation)
             if ours is None:
+                continue
+            if relation.changes is not None:
+                frame = changes_between(self.context, piece, relation, ours, txn)
+                tables.append((relation, BoundTable(frame, relation.name)))
                 continue
             if isinstance(ours, ViewDefinition):
                 source = self._bind_view(piece, relation, ours)

@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import DataFrame
 
-from hiveacid.core.model import TableName, WriteId
-from hiveacid.errors import ConfigError, NoSuchTableError, StatementError
+from hiveacid.core.model import TableName, ViewDefinition, WriteId
+from hiveacid.core.snapshot.change_feed import WRITE_ID
+from hiveacid.errors import ConfigError, NoSuchTableError, StatementError, UnsupportedFeatureError
 from hiveacid.spark.formats import driver_frames
 from hiveacid.spark.parser.relations import FunctionCall, Relation
 from hiveacid.spark.session.classic_session import exists_in_spark
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from py4j.java_gateway import JavaObject
 
 
+_COMMIT_VERSION = "_commit_version"
 METADATA_TABLES = frozenset({"history", "snapshots", "files", "deltas", "partitions"})
 """The metadata tables that each table has."""
 _MAX_PARTS = 3  # database, table, metadata table
@@ -195,6 +197,52 @@ def change_frame(context: Context, source: Slice, call: ChangeCall, txn: Transac
         key = tuple(key_column for part in call.key for key_column in _columns(_value(context, source, part)))
         flags = _flag(arguments, "net"), _flag(arguments, "row_ids")
         return Changes(context, name, txn, after, until, key, *flags).to_df()
+
+
+def changes_between(
+    context: Context,
+    source: Slice,
+    relation: Relation,
+    table: TableSource | ViewDefinition,
+    txn: Transaction | None,
+) -> DataFrame:
+    """Return the rows of ``t CHANGES FROM VERSION | TIMESTAMP a [TO ... b]``, with Spark's name of the write id.
+
+    Raises what `change_frame` raises; UnsupportedFeatureError for a view, a metadata table and updates in pairs.
+    """
+    clause = relation.changes.changelogContext()
+    with errors_at(*source.position(relation.start)):
+        if isinstance(table, ViewDefinition) or table.metadata is not None:
+            raise UnsupportedFeatureError(f"{relation.name} is not a table: only tables have CHANGES")
+        if clause.computeUpdates():
+            raise UnsupportedFeatureError(
+                "computeUpdates needs the columns that identify a row: "
+                f"hiveacid_changes('{table.table}', 1, key => 'id') returns updates in pairs"
+            )
+        after, until = _span(clause.range())
+        net = str(clause.deduplicationMode()) == "NET_CHANGES"
+        frame = Changes(context, table.table, txn, after, until, net=net).to_df()
+    return frame.withColumnRenamed(WRITE_ID, _COMMIT_VERSION)
+
+
+def _span(bounds: JavaObject) -> tuple[int | Instant | None, int | Instant | None]:
+    """Return the points behind which a range begins, and at which it ends."""
+    with_start, with_end = bounds.startingBoundInclusive(), bounds.endingBoundInclusive()
+    match str(bounds.getClass().getSimpleName()):
+        case "VersionRange":
+            start, end = bounds.startingVersion(), bounds.endingVersion().orElse(None)
+            for version in (start, end):
+                if version is not None and not str(version).isdecimal():
+                    raise StatementError(f"CHANGES FROM VERSION takes a write id, not {version}")
+            after = max(0, int(start) - with_start)
+            return after, None if end is None else max(after, int(end) - (not with_end))
+        case "TimestampRange":  # in microseconds; commits have milliseconds
+            start, end = bounds.startingTimestamp(), bounds.endingTimestamp().orElse(None)
+            first = -(-start // 1000) - 1 if with_start else start // 1000
+            if end is None:
+                return Instant(first), None
+            return Instant(first), Instant(max(first, end // 1000 if with_end else -(-end // 1000) - 1))
+    return None, None
 
 
 def _flag(arguments: Mapping[str, driver_frames.ConstantValue], name: str) -> bool:
