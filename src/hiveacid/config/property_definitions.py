@@ -23,11 +23,18 @@ from hiveacid.config.setting_types import (
     parse_int,
 )
 from hiveacid.core import model
+from hiveacid.core.compaction.quiet_hours import parse_quiet_hours
 from hiveacid.core.model import TableDefinition
 from hiveacid.core.schema import evolution, storage_formats
 
 _PARSERS: Mapping[str, Callable[[str], object]] = MappingProxyType(
-    {"bool": parse_bool, "int": parse_int, "duration": parse_duration, "fraction": parse_fraction}
+    {
+        "bool": parse_bool,
+        "int": parse_int,
+        "duration": parse_duration,
+        "fraction": parse_fraction,
+        setting_definitions.QUIET_HOURS: parse_quiet_hours,
+    }
 )
 
 
@@ -170,6 +177,20 @@ PRIORITY = TableProperty(
     "int",
     "the setting",
     "Compactions of a higher priority are taken first. Also a property of a database.",
+    "hiveacid",
+)
+MAJOR_INTERVAL = TableProperty(
+    setting_definitions.MAJOR_INTERVAL.name,
+    "duration",
+    "the setting",
+    "A major compaction is due when the base is older than this and there are deltas. Also a property of a database.",
+    "hiveacid",
+)
+COMPACTION_WINDOW = TableProperty(
+    setting_definitions.COMPACTION_WINDOW.name,
+    setting_definitions.QUIET_HOURS,
+    "the setting",
+    "When major compactions that the initiator requests may start (`22:00-06:00`). Also a property of a database.",
     "hiveacid",
 )
 HISTORY_RETENTION = TableProperty(
@@ -342,7 +363,7 @@ TABLE_PROPERTIES: Mapping[str, TableProperty] = MappingProxyType(
 
 
 PREFIXES = tuple(setting.name.removesuffix("NAME") for setting in (COMPACTOR_THRESHOLD, COMPACTOR))
-_WITHOUT_PREFIX = (WORKER_POOL.name, PRIORITY.name)
+_WITHOUT_PREFIX = (WORKER_POOL.name, PRIORITY.name, MAJOR_INTERVAL.name, COMPACTION_WINDOW.name)
 
 
 def compactor_settings(settings: Settings, *properties: Iterable[tuple[str, str]]) -> Settings:

@@ -24,6 +24,7 @@ from hiveacid.config.setting_types import (
     size,
     text,
 )
+from hiveacid.core.compaction.quiet_hours import parse_quiet_hours
 from hiveacid.errors import ConfigError, did_you_mean
 
 
@@ -365,6 +366,23 @@ PRIORITY = count(
     "hiveacid.compactor.priority",
     "0",
     "Jobs of a higher priority are taken first; may be a property of a table or a database, too.",
+)
+QUIET_HOURS = "quiet hours"
+"""Kind of a setting or property that is always, or windows of the day."""
+MAJOR_INTERVAL = duration(
+    "hiveacid.compactor.major.interval",
+    "0s",
+    "A major compaction is due when the base is older than this and there are deltas. 0: never by time. May be a property of a "
+    "table or a database, too.",
+)
+COMPACTION_WINDOW: Setting[str] = Setting(
+    "hiveacid.compactor.window",
+    "always",
+    "When major compactions that the initiator requests may start: always, or times such as `22:00-06:00` or "
+    "`Mon-Fri 22:00-06:00, Sat-Sun 00:00-24:00 Europe/Berlin` (without a zone in UTC). May be a property of a table or a database, "
+    "too.",
+    QUIET_HOURS,
+    lambda text: str(parse_quiet_hours(text)),
 )
 COMPACT_HERE = flag(
     "hiveacid.compactor.here",

@@ -12,17 +12,20 @@ from __future__ import annotations
 import logging
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 
 from hiveacid.config import setting_definitions
+from hiveacid.config.property_definitions import COMPACTOR, compactor_settings
 from hiveacid.core.compaction import initiation_and_retry_policy as policy
+from hiveacid.core.compaction.plan import CompactionKind
 from hiveacid.core.compaction.queue_records import (
     DEFAULT_POOL,
     ChangedPartition,
     Compaction,
     CompactionRequest,
 )
+from hiveacid.core.compaction.quiet_hours import parse_quiet_hours
 from hiveacid.core.model import TableName, TxnId
 from hiveacid.core.transactions.states import CompactionState
 from hiveacid.errors import CompactionError, CompactionRefusedError, HiveAcidError
@@ -41,6 +44,7 @@ logger = logging.getLogger(__name__)
 _OVERLAP = 60_000  # ms: a commit gets its time a little before other processes see it
 _ENDED_BADLY = (CompactionState.FAILED, CompactionState.DID_NOT_INITIATE)
 
+_WINDOW = setting_definitions.COMPACTION_WINDOW.name
 _Key = tuple[TableName, str | None]
 
 
@@ -67,6 +71,8 @@ class Initiator:
     name: str
     figures: dict[tuple[str, str, str], policy.LocationSizes] = field(default_factory=dict, init=False)
     _seen: int = field(default=0, init=False)  # ms: commits and aborts from then on are examined
+    # when (ms) to examine a location although nothing was written: a major compaction is due by time, or its window opens
+    _again: dict[_Key, int] = field(default_factory=dict, init=False)
 
     def step(self) -> list[InitiatorFinding]:
         """Do one turn; return the decision on each table or partition with new writes or aborts.
@@ -87,6 +93,8 @@ class Initiator:
         for key, jobs in attempts.items():
             if jobs[-1].state in _ENDED_BADLY:  # a failed compaction is tried again even without new writes
                 candidates.setdefault(key, ChangedPartition(*key))
+        for key in [key for key, time in self._again.items() if time <= now]:
+            candidates.setdefault(key, ChangedPartition(*key))
         loaded: dict[TableName, CompactedTable | None] = {}
         findings = [*self._findings(candidates, attempts, loaded, now)]
         self._forget_dropped(loaded)
@@ -107,6 +115,7 @@ class Initiator:
                     tables[name] = load_table(self.context.catalog, self.context.settings, name)
                 table = tables[name]
                 if table is None or partition not in table.partitions:
+                    self._again.pop(key, None)
                     continue  # the table was dropped; or a writer aborted in an unknown partition: the cleaner's work
                 yield self._assess(table, changed, attempts.get(key, ()), now)
             except HiveAcidError as error:
@@ -130,6 +139,12 @@ class Initiator:
             return figures
 
         decision = decide(table.candidate(changed, jobs), table.thresholds, now, measure)
+        if decision.again is not None:
+            self._again[changed.table, changed.partition] = decision.again
+        elif figures is not None or decision.kind is not None:
+            self._again.pop(
+                (changed.table, changed.partition), None
+            )  # else, as behind another job, the next turn looks
         job = self._enqueue_or_decline(table, changed, decision, jobs)
         logger.log(
             logging.INFO if job else logging.DEBUG,
@@ -162,6 +177,11 @@ class Initiator:
     ) -> Compaction | None:
         kind = decision.kind.value if decision.kind else "major"
         request = table.request(changed.partition, kind, decision.reason)
+        window = table.settings.text(_WINDOW)
+        if window != self.context.settings.text(
+            _WINDOW
+        ):  # that of the table or database; the worker knows the service's
+            request = replace(request, properties=((COMPACTOR.name.replace("NAME", _WINDOW), window),))
         if decision.kind is not None:
             try:
                 return self.context.store.enqueue_compaction(request, self.name)
@@ -203,9 +223,39 @@ class Worker:
         if job is not None:
             cancel_jobs(self.context.env, job_group(job.id))
 
+    def _claim(self) -> Compaction | None:
+        """Claim the next job that may start now.
+
+        A job whose window has closed while it waited goes back into the queue, and one behind it is taken instead.
+        """
+        store = self.context.store
+        job = store.claim_compaction(self.name, pool=self.pool)
+        if job is None or self._may_start(job):
+            return job
+        store.release_compaction(job.id, self.name)
+        waiting = [
+            other
+            for other in store.show_compactions()
+            if (other.state, other.request.pool) == (CompactionState.INITIATED, self.pool)
+            and self._may_start(other)
+        ]
+        for other in sorted(waiting, key=lambda each: (-each.request.priority, each.id)):
+            job = store.claim_compaction(self.name, other.id, self.pool)
+            if job is not None:
+                return job
+        return None
+
+    def _may_start(self, job: Compaction) -> bool:
+        """Tell whether a job is no major compaction, was requested by a user, or is inside its window, else the service's own."""
+        if job.request.kind != CompactionKind.MAJOR or job.request.reason is None:
+            return True
+        settings = compactor_settings(self.context.settings, job.request.properties)
+        window = parse_quiet_hours(settings.get(setting_definitions.COMPACTION_WINDOW))
+        return window.is_open(own_store(self.context.store).now())
+
     def step(self) -> CompactionReport | None:
         """Carry out the next job and return its report, also after a failure; None if no job waits."""
-        job = self.context.store.claim_compaction(self.name, pool=self.pool)
+        job = self._claim()
         if job is None:
             return None
         self._job = job

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
@@ -96,7 +97,10 @@ class Scene:
 
     def put(self, directory: Path, size: int) -> None:
         directory.mkdir(parents=True)
-        (directory / "bucket_00000").write_bytes(b"x" * size)
+        file = directory / "bucket_00000"
+        file.write_bytes(b"x" * size)
+        seconds = self.clock.now() / 1000
+        os.utime(file, (seconds, seconds))
 
     def compact(self, name: TableName = T, partition: str | None = None, size: int = 100) -> int:
         """Be a worker: take the job that waits (or a new one), leave a base, commit."""

@@ -10,9 +10,10 @@ its worker was lost.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from hiveacid.core.compaction.plan import CompactionKind
+from hiveacid.core.compaction.quiet_hours import ALWAYS, QuietHours
 from hiveacid.core.format.names import BaseName, DeltaName, is_layout, parse_directory
 from hiveacid.core.model import TableKind
 from hiveacid.core.snapshot.selection import AcidState
@@ -30,7 +31,8 @@ class Thresholds:
     ``aborted_age`` (negative: never): ``hive.compactor.abortedtxn.threshold`` and
     ``hive.compactor.aborted.txn.time.threshold``. ``failures``, ``retry_after`` (0: never):
     ``hive.compactor.initiator.failed.compacts.threshold`` and ``...failed.retry.time``. ``insert_only``:
-    ``hive.compactor.compact.insert.only``.
+    ``hive.compactor.compact.insert.only``. ``major_interval`` (0: never), ``window``: ``hiveacid.compactor.major.interval`` and
+    ``hiveacid.compactor.window``.
     """
 
     delta_num: int
@@ -40,6 +42,8 @@ class Thresholds:
     failures: int
     retry_after: float
     insert_only: bool
+    major_interval: float = 0.0
+    window: QuietHours = ALWAYS
 
 
 @dataclass(frozen=True)
@@ -72,7 +76,8 @@ class LocationSizes:
     """Sizes at a location: bytes of the base (or the original files) and of all deltas, delete deltas included.
 
     ``deltas``: number of directories, delete deltas included. ``old_bases``: an obsolete base is not deleted yet.
-    ``small_deltas`` (smaller than a hundredth of the base) and ``obsolete_deltas`` are only metrics for operators.
+    ``small_deltas`` (smaller than a hundredth of the base) and ``obsolete_deltas`` are only metrics for operators. ``base_written``,
+    ``oldest_delta``: times (ms; 0: unknown) of the base's newest and of the deltas' oldest file.
     """
 
     base_bytes: int
@@ -81,24 +86,30 @@ class LocationSizes:
     old_bases: bool = False
     small_deltas: int = 0
     obsolete_deltas: int = 0
+    base_written: int = 0
+    oldest_delta: int = 0
 
 
 @dataclass(frozen=True)
 class Decision:
-    """Compact (``kind``) or not (None), and why. ``noted``: the queue records it as "did not initiate"."""
+    """Compact (``kind``) or not (None), and why.
+
+    ``noted``: the queue records it as "did not initiate". ``again``: the time (ms) at which the decision may be another one although
+    nothing was written.
+    """
 
     kind: CompactionKind | None
     reason: str
     noted: bool = False
+    again: int | None = None
 
 
 def measure_location(state: AcidState) -> LocationSizes:
     """Sum up what a snapshot (of the compactor's write ids) reads at a location."""
     base = () if state.base is None else state.base.files
     base_bytes = sum(file.size for file in (*base, *state.originals))
-    sizes = [
-        sum(file.size for file in directory.files) for directory in (*state.deltas, *state.delete_deltas)
-    ]
+    deltas = (*state.deltas, *state.delete_deltas)
+    sizes = [sum(file.size for file in directory.files) for directory in deltas]
     obsolete = [parse_directory(path) if is_layout(path) else None for path in state.obsolete]
     return LocationSizes(
         base_bytes,
@@ -107,6 +118,8 @@ def measure_location(state: AcidState) -> LocationSizes:
         old_bases=any(isinstance(name, BaseName) for name in obsolete),
         small_deltas=sum(size < _SMALL * base_bytes for size in sizes),
         obsolete_deltas=sum(isinstance(name, DeltaName) for name in obsolete),
+        base_written=max((file.modified for file in (*base, *state.originals)), default=0),
+        oldest_delta=min((file.modified for directory in deltas for file in directory.files), default=0),
     )
 
 
@@ -190,3 +203,34 @@ def decide_by_files(figures: LocationSizes, thresholds: Thresholds) -> Decision:
     kind = CompactionKind.MINOR if base else CompactionKind.MAJOR
     reason = f"{figures.deltas} deltas, more than {thresholds.delta_num} (hive.compactor.delta.num.threshold)"
     return Decision(kind, reason if base else f"{reason}, and no base")
+
+
+def decide_by_time(figures: LocationSizes, thresholds: Thresholds, now: int, otherwise: Decision) -> Decision:
+    """Return a major compaction if the base is older than the interval and there are deltas; else ``otherwise``.
+
+    Without a base the oldest delta counts. ``otherwise``: the decision by the files.
+    """
+    since = figures.base_written or figures.oldest_delta
+    if (
+        thresholds.major_interval <= 0
+        or otherwise.kind is CompactionKind.MAJOR
+        or not (figures.deltas and since)
+    ):
+        return otherwise
+    due = since + int(1000 * thresholds.major_interval)
+    if now < due:
+        return replace(otherwise, again=due)
+    reason = f"the last major compaction was {(now - since) / 3_600_000:.1f} hours ago, with deltas since"
+    return Decision(CompactionKind.MAJOR, f"{reason} (hiveacid.compactor.major.interval)")
+
+
+def wait_for_window(
+    decision: Decision, figures: LocationSizes | None, thresholds: Thresholds, now: int
+) -> Decision:
+    """Return the decision; instead of a major compaction outside of the window a minor one for many deltas, or none yet."""
+    if decision.kind is not CompactionKind.MAJOR or thresholds.window.is_open(now):
+        return decision
+    opening = thresholds.window.next_opening(now)
+    reason = f"{decision.reason}; major compactions start {thresholds.window} (hiveacid.compactor.window)"
+    many = figures is not None and figures.base_bytes > 0 and figures.deltas > thresholds.delta_num
+    return Decision(CompactionKind.MINOR if many else None, reason, again=opening)

@@ -17,6 +17,7 @@ from hiveacid.core.compaction.queue_records import (
     Compaction,
     CompactionRequest,
 )
+from hiveacid.core.compaction.quiet_hours import parse_quiet_hours
 from hiveacid.core.model import Partition, TableDefinition, TableName
 from hiveacid.core.snapshot.selection import AcidState
 from hiveacid.errors import MissingDirectoryError
@@ -70,6 +71,8 @@ def thresholds_of(settings: Settings) -> policy.Thresholds:
         failures=settings.get(setting_definitions.FAILED_COMPACTS_THRESHOLD),
         retry_after=settings.get(setting_definitions.FAILED_RETRY_TIME),
         insert_only=settings.get(setting_definitions.COMPACT_INSERT_ONLY),
+        major_interval=settings.get(setting_definitions.MAJOR_INTERVAL),
+        window=parse_quiet_hours(settings.get(setting_definitions.COMPACTION_WINDOW)),
     )
 
 
@@ -101,11 +104,15 @@ def decide(
     measure: Callable[[], policy.LocationSizes],
 ) -> policy.Decision:
     """Return the decision on a location; ``measure`` lists its files, and is called only if they matter."""
-    return (
-        policy.decide_not_to_initiate(candidate, thresholds, now)
-        or policy.decide_by_aborts(candidate, thresholds, now)
-        or policy.decide_by_files(measure(), thresholds)
-    )
+    declined = policy.decide_not_to_initiate(candidate, thresholds, now)
+    if declined is not None:
+        return declined
+    decision, figures = policy.decide_by_aborts(candidate, thresholds, now), None
+    if decision is None:
+        figures = measure()
+        decision = policy.decide_by_files(figures, thresholds)
+        decision = policy.decide_by_time(figures, thresholds, now, decision)
+    return policy.wait_for_window(decision, figures, thresholds, now)
 
 
 def state_of_files(
