@@ -211,7 +211,8 @@ def changes_between(
     Raises what `change_frame` raises; UnsupportedFeatureError for a view, a metadata table and updates in pairs.
     """
     clause = relation.changes.changelogContext()
-    with errors_at(*source.position(relation.start)):
+    line, column = source.position(relation.start)
+    with errors_at(line, column):
         if isinstance(table, ViewDefinition) or table.metadata is not None:
             raise UnsupportedFeatureError(f"{relation.name} is not a table: only tables have CHANGES")
         if clause.computeUpdates():
@@ -219,30 +220,38 @@ def changes_between(
                 "computeUpdates needs the columns that identify a row: "
                 f"hiveacid_changes('{table.table}', 1, key => 'id') returns updates in pairs"
             )
-        after, until = _span(clause.range())
+        try:
+            after, until = _span(clause.range())
+        except StatementError as error:
+            error.line, error.column = line, column
+            raise
         net = str(clause.deduplicationMode()) == "NET_CHANGES"
         frame = Changes(context, table.table, txn, after, until, net=net).to_df()
     return frame.withColumnRenamed(WRITE_ID, _COMMIT_VERSION)
 
 
-def _span(bounds: JavaObject) -> tuple[int | Instant | None, int | Instant | None]:
-    """Return the points behind which a range begins, and at which it ends."""
-    with_start, with_end = bounds.startingBoundInclusive(), bounds.endingBoundInclusive()
-    match str(bounds.getClass().getSimpleName()):
-        case "VersionRange":
-            start, end = bounds.startingVersion(), bounds.endingVersion().orElse(None)
-            for version in (start, end):
-                if version is not None and not str(version).isdecimal():
-                    raise StatementError(f"CHANGES FROM VERSION takes a write id, not {version}")
-            after = max(0, int(start) - with_start)
-            return after, None if end is None else max(after, int(end) - (not with_end))
-        case "TimestampRange":  # in microseconds; commits have milliseconds
-            start, end = bounds.startingTimestamp(), bounds.endingTimestamp().orElse(None)
-            first = -(-start // 1000) - 1 if with_start else start // 1000
-            if end is None:
-                return Instant(first), None
-            return Instant(first), Instant(max(first, end // 1000 if with_end else -(-end // 1000) - 1))
-    return None, None
+def _span(bounds: JavaObject) -> tuple[int, int | None] | tuple[Instant, Instant | None]:
+    """Return the points behind which a range begins, and at which it ends. Raises StatementError."""
+    points: tuple[int, int | None] | tuple[Instant, Instant | None]
+    with_start, with_end = bool(bounds.startingBoundInclusive()), bool(bounds.endingBoundInclusive())
+    if str(bounds.getClass().getSimpleName()) == "VersionRange":
+        texts = bounds.startingVersion(), bounds.endingVersion().orElse(None)
+        for text in texts:
+            if text is not None and not str(text).isdecimal():
+                raise StatementError(f"CHANGES FROM VERSION takes a write id, not {text}")
+        start, end = (None if text is None else int(text) for text in texts)
+        assert start is not None  # noqa: S101 - Spark's grammar
+        after = max(0, start - with_start)
+        until = None if end is None else end - (not with_end)
+        points = after, None if until is None else max(after, until)
+    else:  # in microseconds; commits have milliseconds
+        start, end = int(bounds.startingTimestamp()), bounds.endingTimestamp().orElse(None)
+        after = -(-start // 1000) - 1 if with_start else start // 1000
+        until = None if end is None else end // 1000 if with_end else -(-end // 1000) - 1
+        points = Instant(after), None if until is None else Instant(max(after, until))
+    if end is not None and end < start:
+        raise StatementError("CHANGES end before they begin: the earlier bound stands behind FROM")
+    return points
 
 
 def _flag(arguments: Mapping[str, driver_frames.ConstantValue], name: str) -> bool:
