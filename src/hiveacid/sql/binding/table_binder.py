@@ -40,6 +40,7 @@ from hiveacid.spark.session.classic_session import (
 from hiveacid.spark.session.error_translation import is_spark_error, translate_errors
 from hiveacid.spark.session.jvm import active_session, column_of_expression, parser_of
 from hiveacid.sql.binding.table_sources import (
+    SYSTEM,
     Predicate,
     TableSource,
     change_call,
@@ -177,7 +178,7 @@ class Binder:
         if relation.travel is not None:
             line, column = piece.position(relation.travel.start)
             raise UnsupportedFeatureError(
-                f"{source.table}.{source.metadata} shows the present: it cannot be read AS OF",
+                f"{'.'.join(relation.parts)} shows the present: it cannot be read AS OF",
                 line=line,
                 column=column,
             )
@@ -237,7 +238,7 @@ class Binder:
         frame, hidden = self.rows[source], len(self._virtual_columns(source))
         if hidden:
             frame = with_own_ids(frame)
-        owner = (source.table.name,) if source.metadata else ()
+        owner = (source.table.name,) if source.metadata not in (None, SYSTEM) else ()
         return BoundTable(frame, name, (SPARK_CATALOG, source.table.database, *owner), hidden)
 
     def run(self, bound: Bound) -> DataFrame:

@@ -20,6 +20,7 @@ from hiveacid.spark.formats import driver_frames
 from hiveacid.spark.parser.relations import FunctionCall, Relation
 from hiveacid.spark.session.classic_session import exists_in_spark
 from hiveacid.sql.binding.source_positions import errors_at, spark_errors_at_source
+from hiveacid.sql.binding.system_tables import SYSTEM_TABLES, system_frame
 from hiveacid.sql.statements import SPARK_CATALOG, Slice
 from hiveacid.table.acid_table import Inspect
 from hiveacid.table.context import Context
@@ -31,6 +32,8 @@ if TYPE_CHECKING:
     from py4j.java_gateway import JavaObject
 
 
+SYSTEM = "system"
+"""Mark of a relation of ``sys`` or ``information_schema`` (`system_tables`)."""
 _COMMIT_VERSION = "_commit_version"
 METADATA_TABLES = frozenset({"history", "snapshots", "files", "deltas", "partitions"})
 """The metadata tables that each table has."""
@@ -53,7 +56,7 @@ class Predicate:
 class TableSource:
     """Table, or metadata table of a table, whose rows stand for a name in a query.
 
-    ``metadata``: one of `METADATA_TABLES`; None: the table itself. ``virtual_columns``: include these columns. ``as_of``: the point of time travel. ``predicate``: the query needs only
+    ``metadata``: one of `METADATA_TABLES`, or `SYSTEM`; None: the table itself. ``virtual_columns``: include these columns. ``as_of``: the point of time travel. ``predicate``: the query needs only
     rows that fulfil it. ``count_only``: the query needs only the number of rows. ``subqueries`` as in `Scan`.
     """
 
@@ -67,23 +70,29 @@ class TableSource:
 
 
 def find_metadata_table(context: Context, parts: Sequence[str]) -> TableSource | None:
-    """Return the metadata table that a name refers to; None for other names, and if Spark has a table of that name.
+    """Return the metadata table, or relation of ``sys`` or ``information_schema``, that a name refers to.
+
+    None for other names, and if Spark has a table of that name.
 
     The caller first looks for a table of the hiveacid catalog with this name.
     """
-    if len(parts) > _MAX_PARTS and parts[0] == SPARK_CATALOG:
-        parts = parts[1:]
+    in_catalog = tuple(parts[1:] if parts[0] == SPARK_CATALOG else parts)
+    if len(parts) > _MAX_PARTS:
+        parts = in_catalog
     *owner, metadata = parts
-    if metadata not in METADATA_TABLES or len(owner) not in (1, 2):
-        return None
-    name = TableName(owner[0] if len(owner) > 1 else context.database, owner[-1])
-    if context.catalog.get_table(name) is None or exists_in_spark(context.env, parts):
-        return None
-    return TableSource(name, metadata)
+    source = None
+    if metadata in METADATA_TABLES and len(owner) in (1, 2):
+        name = TableName(owner[0] if len(owner) > 1 else context.database, owner[-1])
+        source = None if context.catalog.get_table(name) is None else TableSource(name, metadata)
+    if source is None and in_catalog in SYSTEM_TABLES:
+        source = TableSource(TableName(*in_catalog), SYSTEM)
+    return None if source is None or exists_in_spark(context.env, parts) else source
 
 
 def metadata_frame(context: Context, source: TableSource, txn: Transaction | None) -> DataFrame:
-    """Return the rows of a metadata table."""
+    """Return the rows of a metadata table, or of a relation of ``sys`` or ``information_schema``."""
+    if source.metadata == SYSTEM:
+        return system_frame(context, source.table)
     frame: DataFrame = getattr(Inspect(context, source.table, txn), str(source.metadata))()
     return frame
 

@@ -25,7 +25,7 @@ from hiveacid.spark.session.jvm import scala_items
 from hiveacid.sql.binding.parameters import has_identifier_clause, has_parameters, with_written_names
 from hiveacid.sql.binding.statement_owner import Owner, Ownership, refuse_transactional
 from hiveacid.sql.binding.table_binder import EXPRESSION, QUERY, find_hiveacid_relation, is_view_of_session
-from hiveacid.sql.binding.table_sources import METADATA_TABLES, find_metadata_table
+from hiveacid.sql.binding.table_sources import METADATA_TABLES, SYSTEM, find_metadata_table
 from hiveacid.sql.native import both_catalogs
 from hiveacid.sql.native.connect_server import READ, ClientTables, callers_of, refuse_own_catalogs
 from hiveacid.sql.native.shared_gateway import Gateway, NativeConnection
@@ -149,8 +149,10 @@ class NativeParser:
         name = None if ref is None else find_hiveacid_relation(context, ref)
         if name is None and parts[-1] in METADATA_TABLES and READ in (callers := callers_of(context.env)):
             source = find_metadata_table(context, parts)
-            named = source and [source.table.database, source.table.name, parts[-1]]
-            return named and self._client_tables.parts(named, callers)
+            if source is None or source.metadata == SYSTEM:
+                return None
+            named = [source.table.database, source.table.name, parts[-1]]
+            return self._client_tables.parts(named, callers)
         if name is None:
             if ref is not None and context.env.hive_support:
                 refuse_transactional(context.env, ref.resolve(context.database))
