@@ -1,10 +1,13 @@
-"""``hiveacid doctor`` looks at warehouses that are no local directories, too."""
+"""``hiveacid doctor`` looks at warehouses that are no local directories, and for all optional packages."""
 
 from __future__ import annotations
 
+import re
+from importlib import metadata
+
 import pytest
 
-from hiveacid.cli.doctor import remote_warehouse, transaction_store
+from hiveacid.cli.doctor import extras, remote_warehouse, transaction_store
 from support.servers.absent import skip_without
 from support.servers.object_store import WHY_NOT, s3_server
 
@@ -34,3 +37,10 @@ def test_what_cannot_be_reached_is_wrong_and_a_store_has_to_be_named() -> None:
     store = transaction_store("s3a://lake/wh", None)
     assert not store.ok
     assert "--store" in store.advice
+
+
+def test_each_extra_is_installed_or_named() -> None:
+    """But Spark, which has a check of its own, and Kerberos, which needs headers to be built."""
+    declared = set(metadata.metadata("hiveacid").get_all("Provides-Extra", ()))
+    assert {"web", "streaming", "polars"} < declared
+    assert set(re.findall(r"[a-z]+", extras().found)) >= declared - {"spark", "kerberos", "all"}
