@@ -13,6 +13,7 @@ from types import FrameType
 import pytest
 
 from hiveacid.config import Settings
+from hiveacid.config.setting_definitions import LOCK_NUMRETRIES
 from hiveacid.core.model import TableName, TxnId
 from hiveacid.core.transactions.commit_records import StreamBatch, TableOperation
 from hiveacid.core.transactions.locks_and_conflicts import LockComponent, LockState, LockType
@@ -322,6 +323,31 @@ def test_a_lock_that_is_not_waited_for(store: Cut, transactions: Transactions) -
     with pytest.raises(LockTimeoutError, match=f"transaction {other}"):
         one.lock([EXCL_WRITE], zero_wait=True)
     assert [row.txn_id for row in store.show_locks()] == [other]
+
+
+@pytest.mark.parametrize(
+    ("checks", "said", "seconds"),
+    [("100", "100 checks take 23 minutes", 1380), ("10", "10 take 41 seconds", 41)],
+)
+def test_the_settings_page_says_how_long_a_lock_is_waited_for(
+    store: Cut, checks: str, said: str, seconds: int
+) -> None:
+    assert said in LOCK_NUMRETRIES.doc
+    slept: list[float] = []
+
+    class Listing(SystemClock):
+        def sleep(self, seconds: float) -> None:
+            slept.append(seconds)
+
+    (other,) = store.open_txns(CLIENT)
+    store.lock(other, [EXCL_WRITE])
+    one = Transactions(store, Heartbeats(store, 150.0), Listing(), CLIENT).begin(
+        Settings.of({"hive.lock.numretries": checks})
+    )
+    with pytest.raises(LockTimeoutError):
+        one.lock([EXCL_WRITE])
+    assert len(slept) == int(checks)
+    assert sum(slept) == pytest.approx(seconds, rel=0.02)
 
 
 @pytest.mark.parametrize("begins", [True, False])
