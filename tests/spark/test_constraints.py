@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from hiveacid.core.model import Constraint, ConstraintKind
-from hiveacid.errors import ConstraintViolationError
+from hiveacid.errors import ConstraintViolationError, HiveAcidError, UnsupportedFeatureError
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -78,3 +78,21 @@ def test_rows_that_are_not_written_are_not_checked(constrained: AcidSession) -> 
     with pytest.raises(ConstraintViolationError):
         constrained.sql("UPDATE t SET s = NULL WHERE a = 4")
     assert rows(constrained) == [(1, 5, "x"), (4, 4, "y")]
+
+
+def test_the_word_default_never_becomes_a_null_that_nobody_asked_for(
+    acid: AcidSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A column whose default is not NULL is refused, also by REPLACE WHERE; inside an expression the word is none."""
+    acid.sql("CREATE TABLE t (a INT, b INT) TBLPROPERTIES ('transactional'='true')")
+    acid.sql("INSERT INTO t VALUES (1, DEFAULT), (2, 2)")
+    for nested in ("coalesce(DEFAULT, 5)", "abs(DEFAULT)", "(DEFAULT)"):
+        with pytest.raises(HiveAcidError, match=r"(?i)default"):
+            acid.sql(f"INSERT INTO t VALUES (3, {nested})")
+    default = (Constraint(ConstraintKind.DEFAULT, "d", "b", "7"),)
+    monkeypatch.setattr(acid.context.catalog, "enabled_constraints", lambda _: default)
+    for into in ("INTO t", "INTO t REPLACE WHERE a = 2", "OVERWRITE t"):
+        with pytest.raises(UnsupportedFeatureError, match="DEFAULT 7"):
+            acid.sql(f"INSERT {into} VALUES (2, DEFAULT)")
+    acid.sql("INSERT INTO t REPLACE WHERE a = 2 VALUES (2, 9)")
+    assert sorted(map(tuple, acid.sql("SELECT * FROM t").collect())) == [(1, None), (2, 9)]

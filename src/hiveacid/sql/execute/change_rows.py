@@ -85,12 +85,13 @@ def _replace_in_txn(
         where = expressions.required(condition)
         rows = _bound_rows(binder, statement.full_query)
         wanted = table.column_names
+        left_out = () if _without_defaults(statement.query) is statement.query else wanted
         if len(rows.columns) != len(wanted):
             raise SchemaMismatchError(
                 f"{len(wanted)} columns are to be filled ({', '.join(wanted)}), but the rows have {len(rows.columns)}"
             )
         with spark_errors_at_source(*expressions.pieces, before=BEFORE_EXPRESSION):
-            return Replacement(execution.context, rows.toDF(*wanted), where).run(table, txn)
+            return Replacement(execution.context, rows.toDF(*wanted), where, left_out).run(table, txn)
 
 
 def _options(statement: Insert, text: Slice, partition: Mapping[str, object] | None) -> InsertOptions:
@@ -238,15 +239,18 @@ def _is_values(text: Slice) -> bool:
 
 
 def _without_defaults(text: Slice) -> Slice:
-    """Return VALUES with NULL for each word DEFAULT, of the same length; other texts as they are."""
+    """Return VALUES with NULL for each value DEFAULT, of the same length; other texts as they are.
+
+    Inside another expression the word stays, and Spark refuses it.
+    """
     if not _is_values(text):
         return text
-    tokens = text.tokens
-    defaults = [
-        token
-        for before, token, after in zip(tokens, tokens[1:], tokens[2:], strict=False)
-        if token.keyword == "DEFAULT" and before.keyword in {"(", ","} and after.keyword in {")", ","}
-    ]
+    tokens, defaults, depth = text.tokens, [], 0
+    for before, token, after in zip(tokens, tokens[1:], tokens[2:], strict=False):
+        depth += (before.keyword == "(") - (before.keyword == ")")
+        alone = before.keyword in {"(", ","} and after.keyword in {")", ","}
+        if token.keyword == "DEFAULT" and alone and depth <= 1:
+            defaults.append(token)
     if not defaults:
         return text
     letters = [*text.text]

@@ -5,7 +5,7 @@ These steps stage delete events and new rows, publish and record them.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -276,11 +276,12 @@ def reads_table(context: Context, name: TableName, frame: DataFrame) -> bool:
 
 @dataclass(frozen=True)
 class Replacement:
-    """The rows that replace those which ``where`` selects."""
+    """The rows that replace those which ``where`` selects. ``left_out``: columns that take their default."""
 
     context: Context
     rows: DataFrame
     where: Expression
+    left_out: Collection[str] = ()
 
     def run(self, table: TableDefinition, txn: Transaction) -> WriteReport:
         """Replace the rows in a transaction."""
@@ -291,5 +292,5 @@ class Replacement:
             row_id_type = deletes.schema[ROW_ID].dataType.simpleString()
             leading = [f"{int(Action.INSERT)} AS {ACTION}", f"CAST(NULL AS {row_id_type}) AS {ROW_ID}"]
             inserts = selected(fitted, [*leading, *map(quote_name, table.column_names)])
-            changes = constrain_changes(self.context, table, deletes.union(inserts))
+            changes = constrain_changes(self.context, table, deletes.union(inserts), self.left_out)
         return write_changes(self.context, table, txn, ChangesByJob(changes), "OVERWRITE")
