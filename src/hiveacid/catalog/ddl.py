@@ -33,9 +33,10 @@ from hiveacid.config.property_definitions import (
     TRANSACTIONAL_PROPERTIES,
 )
 from hiveacid.core.format.acid_columns import MAX_BUCKET
-from hiveacid.core.format.names import parse_directory
+from hiveacid.core.format.names import LayoutLevel, parse_directory
 from hiveacid.core.model import (
     Column,
+    ConstraintKind,
     DatabaseDefinition,
     Partition,
     TableDefinition,
@@ -216,6 +217,27 @@ def add_columns(context: Context, name: TableName, columns: Sequence[Column]) ->
     """Append columns; rows written before have NULL in them."""
     with exclusive_table(context, name) as (table, txn):
         put_definition(context, table, replace(table, columns=(*table.columns, *columns)), txn)
+
+
+def alter_columns(
+    context: Context, name: TableName, edit: Callable[[TableDefinition, LayoutLevel], TableDefinition]
+) -> None:
+    """Change columns by a function of `core.schema.column_changes`; the partitions of a metastore get the same columns.
+
+    Raises its errors, and UnsupportedFeatureError if a constraint may name what changes.
+    """
+    with exclusive_table(context, name) as (table, txn):
+        edited = edit(table, context.layout_level(table))
+        kept = {(column.name, column.type) for column in edited.columns}
+        changed = {column.name for column in table.columns if (column.name, column.type) not in kept}
+        for constraint in context.catalog.enabled_constraints(name) if changed else ():
+            if constraint.column in changed or constraint.kind is ConstraintKind.CHECK:
+                raise errors.UnsupportedFeatureError(
+                    f"{name}: {', '.join(sorted(changed))} cannot change beside the constraint {constraint.name}: in Hive, ALTER TABLE "
+                    f"{name} DROP CONSTRAINT {constraint.name} first"
+                )
+        if edited != table:
+            put_definition(context, table, edited, txn)
 
 
 def set_properties(context: Context, name: TableName, changes: Mapping[str, str]) -> None:

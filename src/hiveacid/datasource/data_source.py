@@ -25,12 +25,10 @@ from pyspark.sql.datasource import (
 from pyspark.sql.types import StructType
 
 from hiveacid.arrow.warehouse import open_warehouse
-from hiveacid.core.model import TableDefinition
 from hiveacid.datasource.change_feed_task import require_readable
 from hiveacid.datasource.options import READ, WRITE, TableAddress, count_of, require_known, require_warehouse
 from hiveacid.datasource.stream_sink import Sink, StagedRows, read_staged, require_fit, stream_writer
-from hiveacid.datasource.stream_source import change_schema, spark_columns, stream_reader
-from hiveacid.errors import SchemaMismatchError
+from hiveacid.datasource.stream_source import change_schema, require_expected_columns, stream_reader
 from hiveacid.spark.session.worker_pickling import SentToWorkers
 from hiveacid.storage.local_file_system import LocalFileSystem
 from hiveacid.storage.staging import WRITE_PREFIX
@@ -67,9 +65,9 @@ class HiveAcidDataSource(SentToWorkers, DataSource):
         """Return the writer that appends to the table, or overwrites it as INSERT OVERWRITE does."""
         return batch_writer(dict(self.options), schema, overwrite=overwrite)
 
-    def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: ARG002, N802 - Spark's
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802 - Spark's
         """Return the streaming reader of the table's changes (``datasource.stream_source``)."""
-        return stream_reader(dict(self.options))
+        return stream_reader(dict(self.options), schema)
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:  # noqa: FBT001, N802 - Spark's
         """Return the writer of a streaming query's batches (``datasource.stream_sink``)."""
@@ -153,7 +151,7 @@ class BatchReader(SentToWorkers, DataSourceReader):
         try:
             table = warehouse.table(self.address.table)
             require_readable(table.definition)
-            _require_columns(table.definition, self.schema)
+            require_expected_columns(table.definition, self.schema.fields)
             plan = table.plan(as_of=self.as_of)
         except BaseException:
             warehouse.close()
@@ -164,14 +162,3 @@ class BatchReader(SentToWorkers, DataSourceReader):
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Read one part, in a task."""
         return iter(partition.task.to_batches()) if isinstance(partition, TaskPartition) else iter(())
-
-
-def _require_columns(table: TableDefinition, schema: StructType) -> None:
-    """Raise SchemaMismatchError if the table's columns are not those that Spark was told."""
-    actual = [f"{name} {kind.simpleString()}" for name, kind in spark_columns(table)]
-    expected = [f"{field.name} {field.dataType.simpleString()}" for field in schema]
-    if actual != expected:
-        raise SchemaMismatchError(
-            f"{table.name} has the columns {', '.join(actual)}, and Spark was told {', '.join(expected)}: leave .schema(...) out, "
-            "use select and cast instead, and create a view again after its table was altered"
-        )

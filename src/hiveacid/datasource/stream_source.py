@@ -21,7 +21,7 @@ from hiveacid.core.snapshot.change_feed import CHANGE_TYPE, WRITE_ID
 from hiveacid.datasource import options as source_options
 from hiveacid.datasource.change_feed_task import FileChanges, read_file_changes, read_paired
 from hiveacid.datasource.stream_offsets import ChangeSource, Offset
-from hiveacid.errors import ConfigError, did_you_mean
+from hiveacid.errors import ConfigError, SchemaMismatchError, did_you_mean
 from hiveacid.spark.formats.types import spark_type
 from hiveacid.spark.predicates.column_conditions import char_metadata
 from hiveacid.spark.session.worker_pickling import SentToWorkers
@@ -67,6 +67,17 @@ def spark_columns(table: TableDefinition) -> Iterator[tuple[str, T.DataType]]:
             yield column.name, spark_type(kind)
 
 
+def require_expected_columns(table: TableDefinition, fields: Sequence[T.StructField]) -> None:
+    """Raise SchemaMismatchError if the table's columns are not those that Spark expects."""
+    actual = [f"{name} {kind.simpleString()}" for name, kind in spark_columns(table)]
+    expected = [f"{field.name} {field.dataType.simpleString()}" for field in fields]
+    if actual != expected:
+        raise SchemaMismatchError(
+            f"{table.name} has the columns {', '.join(actual)}, and Spark was told {', '.join(expected)}: leave .schema(...) out, "
+            "use select and cast instead; after its table was altered, create a view again, and start a streaming query again"
+        )
+
+
 def _check_key(table: TableDefinition, key: tuple[str, ...]) -> None:
     kinds = {column.name: parse_type(column.type) for column in table.all_columns}
     for name in key:
@@ -94,7 +105,8 @@ class FilePartition(InputPartition):
 class _ChangeReader(SentToWorkers, DataSourceStreamReader):
     """Reader of offsets and files; `read` runs in the tasks, everything else in the driver's process."""
 
-    def __init__(self, options: Mapping[str, str]) -> None:
+    def __init__(self, options: Mapping[str, str], schema: T.StructType) -> None:
+        self.schema = schema
         self.change_options = source_options.parse_change_options(
             options, source_options.TableAddress.of(options)
         )
@@ -113,8 +125,10 @@ class _ChangeReader(SentToWorkers, DataSourceStreamReader):
         return self._open().start_offset()
 
     def partitions(self, start: Offset, end: Offset) -> Sequence[InputPartition]:
-        """Return the files of a batch."""
+        """Return the files of a batch. Raises SchemaMismatchError if the table was altered since the query began."""
         files = self._open().files(start, end)
+        fields = self.schema.fields[:-2] if self.change_options.changes else self.schema.fields
+        require_expected_columns(self._open().definition(), fields)
         if self.change_options.key and files:
             return [MicroBatchPartition(tuple(files), self.change_options.key)]
         return [FilePartition(file) for file in files]
@@ -146,12 +160,12 @@ class UnlimitedReader(_ChangeReader):
         return self._open().next_end_offset(None)
 
 
-def stream_reader(options: Mapping[str, str]) -> DataSourceStreamReader:
-    """Return the reader of a query. Raises ConfigError."""
+def stream_reader(options: Mapping[str, str], schema: T.StructType) -> DataSourceStreamReader:
+    """Return the reader of a query. Raises ConfigError. ``schema``: the columns that Spark expects."""
     try:
         from pyspark.sql.streaming.datasource import SupportsTriggerAvailableNow  # noqa: PLC0415 - Spark 4.2
     except ImportError:
-        reader = UnlimitedReader(options)
+        reader = UnlimitedReader(options, schema)
         if reader.change_options.max_write_ids or reader.change_options.max_bytes:
             raise ConfigError(
                 "max_write_ids_per_trigger and max_bytes_per_trigger need Spark 4.2 or later: leave them out here"
@@ -165,4 +179,4 @@ def stream_reader(options: Mapping[str, str]) -> DataSourceStreamReader:
         def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802 - Spark's
             self.target = self._open().next_end_offset(None)
 
-    return LimitedReader(options)
+    return LimitedReader(options, schema)

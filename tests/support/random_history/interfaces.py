@@ -28,12 +28,14 @@ from support.random_history.values import (
     NESTED,
     PLACES,
     POOLS,
+    WIDER,
     any_value,
     in_arrow,
     seen,
     selected,
     stored,
     typed_condition,
+    widened,
     written,
 )
 
@@ -44,6 +46,7 @@ if TYPE_CHECKING:
 WEIGHTS = {
     "insert": 6, "insert_place": 2, "overwrite": 2, "update": 5, "delete": 4, "merge": 6,
     "transaction": 3, "truncate": 0.5, "compact": 3, "clean": 1, "add_column": 0.7,
+    "change_column": 1,
 }  # fmt: skip
 ONLY_FULL_ACID = frozenset({"update", "delete", "merge"})
 # their hashes differ between Hive's versions
@@ -477,6 +480,22 @@ class InterfaceTable:
         self.send(f"ALTER TABLE {self.name} ADD COLUMNS ({name} {kind})", None)
         self.types[name] = kind
         self.model.add_column(name)
+
+    def change_column(self) -> None:
+        """ALTER TABLE: another name, unless files are read by names, and perhaps a wider type, in Hive's words or Spark's."""
+        column = self.random.choice(self.free_columns())
+        old = self.types[column]
+        kind = self.random.choice([old, *WIDER.get(old, ())])
+        by_name = self.kinds.level == "hive3" or (kind != old and self.random.random() < 0.5)
+        name = column if by_name else f"r{len(self.log)}"
+        kinds = {c: self.types[c] for c in self.model.columns}
+        replaced = ", ".join(f"{name} {kind}" if c == column else f"{c} {k}" for c, k in kinds.items())
+        ways = [f"CHANGE COLUMN {column} {name} {kind}", f"REPLACE COLUMNS ({replaced})"]
+        ways += [f"ALTER COLUMN {column} TYPE {kind}"] if name == column else []
+        ways += [f"RENAME COLUMN {column} TO {name}"] if kind == old else []
+        self.send(f"ALTER TABLE {self.name} {self.random.choice(ways)}", None)
+        self.types = {name if c == column else c: kind if c == column else k for c, k in self.types.items()}
+        self.model.change_column(column, name, lambda value: widened(value, old, kind))
 
 
 def _column(name: str, prefix: str) -> Expression:

@@ -156,6 +156,12 @@ class Model:
         for n, row in self.rows.items():
             self.rows[n] = {column: row.get(column) for column in self.all_columns}
 
+    def change_column(self, old: str, new: str, change: Callable[[Any], Any]) -> None:
+        """Rename a column, and change its values as another type has them."""
+        self.columns = tuple(new if column == old else column for column in self.columns)
+        for row in self.rows.values():
+            row[new] = change(row.pop(old))
+
     def insert(self, rows: Iterable[Row]) -> int:
         """Add rows; columns that they don't have are NULL."""
         count = 0

@@ -42,6 +42,14 @@ POOLS: Mapping[str, Sequence[Any]] = {
     "STRUCT<a:INT,b:STRING>": ((1, "x"), (None, None)),
     "ARRAY<STRUCT<a:INT,b:STRING>>": (((1, "x"), None), ((None, ""),)),
 }  # fmt: skip
+# The types of the pools to which ALTER TABLE changes others.
+WIDER: Mapping[str, Sequence[str]] = {
+    "TINYINT": ("SMALLINT", "INT", "BIGINT", "DECIMAL(9,2)", "DECIMAL(38,10)", "DOUBLE", "STRING"),
+    "SMALLINT": ("INT", "BIGINT", "DECIMAL(9,2)", "DECIMAL(38,10)", "DOUBLE", "STRING"),
+    "INT": ("BIGINT", "DECIMAL(38,10)", "DOUBLE", "STRING"), "BIGINT": ("DECIMAL(38,10)", "STRING"),
+    "DECIMAL(9,2)": ("DECIMAL(38,10)",), "FLOAT": ("DOUBLE",), "VARCHAR(4)": ("STRING",),
+    "CHAR(3)": ("VARCHAR(4)", "STRING"),
+}  # fmt: skip
 NESTED = frozenset(kind for kind in POOLS if "<" in kind)
 FLAT = tuple(kind for kind in POOLS if kind not in NESTED)
 # Every type of a partition column; numbers with a fraction have no one text, so no engine agrees on their names.
@@ -133,6 +141,16 @@ def stored(value: Any, kind: str, *, place: bool) -> Any:
         value = value.ljust(int(kind[5:-1]))
     bare = value.rstrip(" ") if kind.startswith("CHAR") and value is not None else value
     return None if place and bare in ("", DEFAULT_PARTITION) else value
+
+
+def widened(value: Any, old: str, new: str) -> Any:
+    """Return a stored value after ALTER TABLE has changed its column's type to one of `WIDER`."""
+    if value is None or new == old:
+        return value
+    if old.startswith("CHAR"):
+        return value.rstrip(" ")
+    base = new.partition("(")[0]
+    return {"STRING": str, "DOUBLE": float, "DECIMAL": Decimal}.get(base, lambda same: same)(value)
 
 
 def simple(value: Any, kind: str) -> str:

@@ -23,6 +23,7 @@ ORC_POSITIONAL = "orc.force.positional.evolution"
 
 _NAMELESS = re.compile(r"_col[0-9]+")
 _TEXT = frozenset({"string", "varchar", "char"})
+_DIGITS = {"tinyint": 3, "smallint": 5, "int": 10, "bigint": 19}
 _TIME = frozenset({"timestamp", hive_types.LOCAL_TIMESTAMP})
 _NUMBER = hive_types.NUMERIC_TYPES | {"boolean"}
 
@@ -203,3 +204,21 @@ def _is_convertible(have: str, want: str) -> bool:
     if have in _TIME or have == "date":
         return want in _TIME or want == "date"
     return False
+
+
+def is_widening(stored_type: hive_types.Primitive, table_type: hive_types.Primitive) -> bool:
+    """Tell whether every stored value has one value of the other type, perhaps cut or rounded; Spark's reads convert more."""
+    if stored_type == table_type or (stored_type.name in _TEXT and table_type.name in _TEXT):
+        return True
+    if stored_type.name in hive_types.INTEGER_TYPES:
+        if table_type.name in hive_types.INTEGER_TYPES:
+            return hive_types.INTEGER_TYPES.index(stored_type.name) <= hive_types.INTEGER_TYPES.index(
+                table_type.name
+            )
+        if table_type.name == "decimal":
+            return table_type.args[0] - table_type.args[1] >= _DIGITS[stored_type.name]
+        return table_type.name in ("double", "string")
+    if stored_type.name == table_type.name == "decimal":
+        whole = table_type.args[0] - table_type.args[1] >= stored_type.args[0] - stored_type.args[1]
+        return whole and table_type.args[1] >= stored_type.args[1]
+    return (stored_type.name, table_type.name) == ("float", "double")

@@ -31,6 +31,7 @@ from hiveacid.core.model import (
     TableKind,
     TableName,
 )
+from hiveacid.core.schema import column_changes
 from hiveacid.core.schema.partitions import canonical_text
 from hiveacid.core.schema.storage_formats import ORC, storage_format
 from hiveacid.core.schema.types import LOCAL_TIMESTAMP, NUMERIC_TYPES, quote_name
@@ -100,6 +101,28 @@ def rename_table(execution: ExecutionContext, statement: definitions.RenameTable
 def add_columns(execution: ExecutionContext, statement: definitions.AddColumns) -> None:
     """ALTER TABLE ADD COLUMNS."""
     ddl.add_columns(execution.context, execution.find(statement.table), statement.columns)
+
+
+def change_column(execution: ExecutionContext, statement: definitions.ChangeColumn) -> None:
+    """ALTER TABLE CHANGE COLUMN, ALTER COLUMN and RENAME COLUMN."""
+    edit = partial(column_changes.change_column, change=statement.change)
+    ddl.alter_columns(execution.context, execution.find(statement.table), edit)
+
+
+def replace_columns(execution: ExecutionContext, statement: definitions.ReplaceColumns) -> None:
+    """ALTER TABLE REPLACE COLUMNS."""
+    edit = partial(column_changes.replace_columns, columns=statement.columns)
+    ddl.alter_columns(execution.context, execution.find(statement.table), edit)
+
+
+def drop_columns(execution: ExecutionContext, statement: definitions.DropColumns) -> None:
+    """ALTER TABLE DROP COLUMN."""
+    columns, if_exists = statement.columns, statement.if_exists
+
+    def edit(table: TableDefinition, _: object) -> TableDefinition:
+        return column_changes.drop_columns(table, columns, if_exists=if_exists)
+
+    ddl.alter_columns(execution.context, execution.find(statement.table), edit)
 
 
 def set_properties(execution: ExecutionContext, statement: definitions.SetTableProperties) -> None:

@@ -7,7 +7,9 @@ from dataclasses import replace
 from operator import attrgetter
 
 from hiveacid.core.compaction.queue_records import format_sort_order, parse_sort_order
+from hiveacid.core.schema.column_changes import FIRST, ColumnChange
 from hiveacid.errors import ParseError, StatementError
+from hiveacid.spark.parser.lexer import TokenKind
 from hiveacid.sql.grammar.admin import unsupported
 from hiveacid.sql.grammar.create_table import QUERY_WORDS, create_table, query_of
 from hiveacid.sql.grammar.cursor import Cursor
@@ -22,7 +24,8 @@ from hiveacid.sql.statements import (
 
 COMPACTIONS = frozenset({"minor", "major", "rebalance"})
 _DATABASE = ("DATABASE", "SCHEMA", "NAMESPACE")
-_NEW_TABLE = "is not supported yet: CREATE TABLE ... AS SELECT a new table"
+_CONSTRAINTS = frozenset({"CONSTRAINT", "NOT", "DEFAULT", "CHECK", "PRIMARY", "UNIQUE", "REFERENCES"})
+_CONSTRAINT_ADVICE = "constraints and defaults of a column are not changed: test the rows where they are written; in a metastore, let Hive do it"
 _VIEW_WORDS = frozenset({"VIEW", "TEMPORARY", "TEMP", "GLOBAL"})
 
 
@@ -102,21 +105,13 @@ def alter(cursor: Cursor) -> Statement:
             "old one",
             table,
         )
-    for verb in ("RENAME", "DROP", "ALTER"):
-        if cursor.take(verb, "COLUMN") or cursor.take(verb, "COLUMNS"):
-            return unsupported(
-                cursor,
-                f"ALTER TABLE {verb} COLUMN is not supported yet: CREATE TABLE ... AS SELECT a new table",
-                table,
-            )
     actions: dict[str, Callable[[Cursor, TableRef], Statement]] = {
         "ADD": _add,
-        "DROP": _drop_partitions,
+        "DROP": _drop,
         "RENAME": _rename,
-        "REPLACE": lambda inner, table: unsupported(
-            inner, f"ALTER TABLE REPLACE COLUMNS {_NEW_TABLE}", table
-        ),
-        "CHANGE": lambda inner, table: unsupported(inner, f"ALTER TABLE CHANGE COLUMN {_NEW_TABLE}", table),
+        "REPLACE": _replace_columns,
+        "CHANGE": _change_column,
+        "ALTER": _alter_column,
         "SET": _set,
         "UNSET": lambda inner, table: definitions.UnsetTableProperties(table, *_unset_keys(inner)),
     }
@@ -127,9 +122,72 @@ def alter(cursor: Cursor) -> Statement:
     return action(cursor, table)
 
 
-def _rename(cursor: Cursor, table: TableRef) -> definitions.RenameTable:
-    cursor.expect("TO")
+def _rename(cursor: Cursor, table: TableRef) -> Statement:
+    if cursor.take("COLUMN"):
+        column = _column_of_table(cursor)
+        cursor.expect("TO")
+        return definitions.ChangeColumn(table, ColumnChange(column, name=cursor.name("the new name")))
+    if not cursor.take("TO"):
+        cursor.fail("TO or COLUMN")
     return definitions.RenameTable(table, cursor.table("the new name"))
+
+
+def _column_of_table(cursor: Cursor) -> str:
+    """Take the name of a column, not of a field in it: files are searched for fields by name, so that these cannot change."""
+    start, parts = cursor.next, cursor.dotted("a column name", flexible=True)
+    if len(parts) > 1:
+        cursor.refuse("fields of a struct cannot be altered: CREATE TABLE ... AS SELECT a new table", start)
+    return parts[0]
+
+
+def _change_column(cursor: Cursor, table: TableRef) -> Statement:
+    """Parse behind CHANGE: Hive's form, or Spark's for a comment alone (``AlterClauseParser.g``, alterStatementSuffixRenameCol)."""
+    cursor.take("COLUMN")
+    column = _column_of_table(cursor)
+    if cursor.sees("COMMENT") and cursor.ahead(1).kind is TokenKind.STRING:
+        return definitions.ChangeColumn(table, _column_clauses(cursor, ColumnChange(column)))
+    if cursor.sees("TYPE"):  # Hive: a new name; Spark: a new type
+        cursor.refuse(
+            "TYPE is a name to Hive and no name to Spark: write ALTER COLUMN c TYPE t, or CHANGE COLUMN c `type` t"
+        )
+    new = cursor.flexible_name("the column's new name")
+    change = ColumnChange(column, name=new, type=cursor.type())
+    if cursor.next.keyword in _CONSTRAINTS:
+        return unsupported(cursor, _CONSTRAINT_ADVICE, table)
+    return definitions.ChangeColumn(table, _column_clauses(cursor, change))
+
+
+def _alter_column(cursor: Cursor, table: TableRef) -> Statement:
+    """Parse behind ALTER (Spark)."""
+    cursor.take("COLUMN")
+    change = ColumnChange(_column_of_table(cursor))
+    if cursor.next.keyword in {"SET", "DROP"}:
+        return unsupported(cursor, _CONSTRAINT_ADVICE, table)
+    if cursor.take("TYPE"):
+        change = replace(change, type=cursor.type())
+    start = cursor.next
+    change = _column_clauses(cursor, change)
+    if change == ColumnChange(change.column):
+        cursor.fail("TYPE, COMMENT, FIRST or AFTER", start)
+    return definitions.ChangeColumn(table, change)
+
+
+def _column_clauses(cursor: Cursor, change: ColumnChange) -> ColumnChange:
+    if cursor.take("COMMENT"):
+        change = replace(change, comment=cursor.string("a comment in quotes"))
+    if cursor.take("FIRST"):
+        change = replace(change, after=FIRST)
+    elif cursor.take("AFTER"):
+        change = replace(change, after=cursor.flexible_name("a column name"))
+    cursor.take_one("RESTRICT", "CASCADE")
+    return change
+
+
+def _replace_columns(cursor: Cursor, table: TableRef) -> definitions.ReplaceColumns:
+    cursor.expect("COLUMNS")
+    columns = cursor.list_of(cursor.column, attrgetter("name"), "column {} is given twice")
+    cursor.take_one("RESTRICT", "CASCADE")
+    return definitions.ReplaceColumns(table, columns)
 
 
 def _set(cursor: Cursor, table: TableRef) -> definitions.SetTableProperties:
@@ -158,7 +216,16 @@ def _add(cursor: Cursor, table: TableRef) -> Statement:
     return definitions.AddPartitions(table, tuple(partitions), if_not_exists)
 
 
-def _drop_partitions(cursor: Cursor, table: TableRef) -> definitions.DropPartitions:
+def _drop(cursor: Cursor, table: TableRef) -> Statement:
+    if cursor.take_one("COLUMN", "COLUMNS"):
+        if_exists = cursor.take("IF", "EXISTS")
+        if cursor.sees("("):
+            names = cursor.list_of(lambda: _column_of_table(cursor), str)
+        else:
+            names = (_column_of_table(cursor),)
+            while cursor.take(","):
+                names = (*names, _column_of_table(cursor))
+        return definitions.DropColumns(table, names, if_exists)
     if_exists = cursor.take("IF", "EXISTS")
     specs: list[PartitionSpec] = []
     while not specs or cursor.take(","):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from hiveacid.core.model import Bucketing, Column, StorageFormat, TableDefinition, TableName
+from hiveacid.core.schema.column_changes import ColumnChange
 from hiveacid.sql.statements import PartitionSpec, Properties, Slice, Statement, TableRef, TableStatement
 
 
@@ -97,6 +98,28 @@ class AddColumns(TableStatement):
     """ALTER TABLE t ADD COLUMNS (...) [RESTRICT | CASCADE]; partitions get the columns with either word."""
 
     columns: tuple[Column, ...]
+
+
+@dataclass(frozen=True)
+class ChangeColumn(TableStatement):
+    """ALTER TABLE t CHANGE | ALTER [COLUMN] c ..., and RENAME COLUMN c TO d."""
+
+    change: ColumnChange
+
+
+@dataclass(frozen=True)
+class ReplaceColumns(TableStatement):
+    """ALTER TABLE t REPLACE COLUMNS (...) [RESTRICT | CASCADE]; partitions get the columns with either word."""
+
+    columns: tuple[Column, ...]
+
+
+@dataclass(frozen=True)
+class DropColumns(TableStatement):
+    """ALTER TABLE t DROP COLUMN[S] [IF EXISTS] c, ..."""
+
+    columns: tuple[str, ...]
+    if_exists: bool = False
 
 
 @dataclass(frozen=True)

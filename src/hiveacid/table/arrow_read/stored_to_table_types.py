@@ -24,6 +24,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from hiveacid.core.schema.evolution import is_widening
 from hiveacid.core.schema.types import (
     INTEGER_TYPES,
     LOCAL_TIMESTAMP,
@@ -42,7 +43,6 @@ _CONVERTED = frozenset(
     {"date", "timestamp", LOCAL_TIMESTAMP, "char"}
 )  # even if file and table have the same type
 _TEXTS = frozenset({"string", "varchar", "char"})
-_DIGITS = {"tinyint": 3, "smallint": 5, "int": 10, "bigint": 19}
 _DAY_MICROS = 86_400_000_000
 _SECOND = 1_000_000_000  # nanoseconds
 _LARGE_FRACTION = 999_999  # nanoseconds; from a negative time with a larger fraction, Java subtracts a second
@@ -83,7 +83,7 @@ def require_readable(where: str, column: str, stored_type: HiveType, table_type:
 def _is_readable(stored_type: HiveType, table_type: HiveType) -> bool:
     match stored_type, table_type:
         case Primitive(), Primitive():
-            return _is_widening(stored_type, table_type)
+            return is_widening(stored_type, table_type)
         case Array(element=stored), Array(element=wanted):
             return _is_readable(stored, wanted)
         case Map(key=stored_key, value=stored), Map(key=wanted_key, value=wanted):
@@ -92,22 +92,6 @@ def _is_readable(stored_type: HiveType, table_type: HiveType) -> bool:
             stored_types = {field.name.lower(): field.type for field in stored_fields}
             return all(_is_readable(stored_types.get(f.name, f.type), f.type) for f in wanted_fields)
     return False
-
-
-def _is_widening(stored_type: Primitive, table_type: Primitive) -> bool:
-    """Tell whether every stored value has one value of the other type; Spark's reads convert more (``core.schema.evolution``)."""
-    if stored_type == table_type or (stored_type.name in _TEXTS and table_type.name in _TEXTS):
-        return True
-    if stored_type.name in INTEGER_TYPES:
-        if table_type.name in INTEGER_TYPES:
-            return INTEGER_TYPES.index(stored_type.name) <= INTEGER_TYPES.index(table_type.name)
-        if table_type.name == "decimal":
-            return table_type.args[0] - table_type.args[1] >= _DIGITS[stored_type.name]
-        return table_type.name in ("double", "string")
-    if stored_type.name == table_type.name == "decimal":
-        whole = table_type.args[0] - table_type.args[1] >= stored_type.args[0] - stored_type.args[1]
-        return whole and table_type.args[1] >= stored_type.args[1]
-    return (stored_type.name, table_type.name) == ("float", "double")
 
 
 def decode(values: pa.Array, stored_type: HiveType, table_type: HiveType, rules: ValueRules) -> pa.Array:

@@ -3,6 +3,7 @@ from __future__ import annotations
 import pytest
 
 from hiveacid.core.model import Column
+from hiveacid.core.schema.column_changes import FIRST, ColumnChange
 from hiveacid.errors import ParseError
 from hiveacid.sql.grammar.parse import parse
 from hiveacid.sql.statements import Literal, PartitionItem, Slice, Statement, TableRef
@@ -11,12 +12,15 @@ from hiveacid.sql.statements.definitions import (
     AddColumns,
     AddedPartition,
     AddPartitions,
+    ChangeColumn,
     CreateDatabase,
+    DropColumns,
     DropDatabase,
     DropPartitions,
     DropTable,
     DropView,
     RenameTable,
+    ReplaceColumns,
     SetTableProperties,
     TruncateTable,
     UnsetTableProperties,
@@ -60,6 +64,31 @@ P = item("p", "'x'", "x")
         ),
         ("ALTER TABLE t ADD COLUMNS (a int) CASCADE", AddColumns(T, (Column("a", "int"),))),
         ("ALTER TABLE t ADD COLUMN a int", AddColumns(T, (Column("a", "int"),))),
+        ("ALTER TABLE t CHANGE COLUMN A `B` int", ChangeColumn(T, ColumnChange("a", "b", "int"))),
+        (
+            "ALTER TABLE d.t CHANGE a a decimal(12, 2) COMMENT 'x' AFTER c CASCADE",
+            ChangeColumn(DT, ColumnChange("a", "a", "decimal(12,2)", "x", "c")),
+        ),
+        (
+            "ALTER TABLE t CHANGE a `type` string FIRST",
+            ChangeColumn(T, ColumnChange("a", "type", "string", after=FIRST)),
+        ),
+        ("ALTER TABLE t CHANGE a comment string", ChangeColumn(T, ColumnChange("a", "comment", "string"))),
+        ("ALTER TABLE t CHANGE COLUMN a COMMENT ''", ChangeColumn(T, ColumnChange("a", comment=""))),
+        ("ALTER TABLE t ALTER COLUMN a TYPE bigint", ChangeColumn(T, ColumnChange("a", type="bigint"))),
+        (
+            "ALTER TABLE t ALTER a COMMENT 'x' AFTER `b c`",
+            ChangeColumn(T, ColumnChange("a", comment="x", after="b c")),
+        ),
+        ("ALTER TABLE t ALTER COLUMN a FIRST", ChangeColumn(T, ColumnChange("a", after=FIRST))),
+        ("ALTER TABLE t RENAME COLUMN a TO b", ChangeColumn(T, ColumnChange("a", name="b"))),
+        (
+            "ALTER TABLE t REPLACE COLUMNS (a int, b string COMMENT 'x') CASCADE",
+            ReplaceColumns(T, (Column("a", "int"), Column("b", "string", "x"))),
+        ),
+        ("ALTER TABLE t DROP COLUMN a", DropColumns(T, ("a",))),
+        ("ALTER TABLE t DROP COLUMNS IF EXISTS (a, B)", DropColumns(T, ("a", "b"), if_exists=True)),
+        ("ALTER TABLE t DROP COLUMN a, b", DropColumns(T, ("a", "b"))),
         ("ALTER TABLE t SET TBLPROPERTIES ('a'='b')", SetTableProperties(T, (("a", "b"),))),
         ("ALTER TABLE t UNSET TBLPROPERTIES ('a', 'b')", UnsetTableProperties(T, ("a", "b"))),
         (
@@ -173,6 +202,14 @@ def test_partition_values_are_kept_as_written_and_read(written: str, literal: Li
         ("ALTER TABLE t ADD PARTITION ()", ")", "a partition column"),
         ("ALTER TABLE t ADD PARTITION (p=)", ")", "a value"),
         ("ALTER TABLE t DROP a", "a", "PARTITION"),
+        ("ALTER TABLE t DROP COLUMNS (a, a)", "a)", "is given twice"),
+        ("ALTER TABLE t RENAME a TO b", "a TO", "TO or COLUMN"),
+        ("ALTER TABLE t RENAME COLUMN s.x TO y", "s.x", "fields of a struct"),
+        ("ALTER TABLE t REPLACE COLUMNS (a int, a int)", "a int)", "is given twice"),
+        ("ALTER TABLE t CHANGE a TYPE int", "TYPE", "ALTER COLUMN c TYPE"),
+        ("ALTER TABLE t CHANGE a b", "", "a type"),
+        ("ALTER TABLE t CHANGE a b int FIRST AFTER c", "AFTER", "the end"),
+        ("ALTER TABLE t ALTER COLUMN a", "", "TYPE, COMMENT, FIRST or AFTER"),
         ("ALTER TABLE t DROP PARTITION (p LIKE 'x')", "LIKE", "a comparison"),
         ("ALTER TABLE t PARTITION (p='x') RENAME TO u", "u", "PARTITION"),
         ("ALTER TABLE t PARTITION (p='x') SET FILEFORMAT ORC", "SET", "COMPACT or RENAME"),
