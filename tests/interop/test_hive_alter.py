@@ -49,6 +49,8 @@ def test_columns_of_a_full_acid_table(acid: AcidSession, session: Hive, hive: Hi
     rows = {(1, "hive", 1.5, 1), (2, "us", 2.5, 1), (2**40, "us", 4.5, 2), (2**41, "n", 0.1, 1)}
     same(acid, session, f"SELECT {a}, b, c, p FROM changed", rows)
     same(acid, session, f"SELECT c FROM changed WHERE {a} > 2 AND b = 'us'", {(4.5,)})
+    acid.sql("COMMENT ON TABLE changed IS 'by us'")
+    assert ("comment", "by us") in {tuple(map(str, row)) for row in session.sql("SHOW TBLPROPERTIES changed")}
     acid.sql("ALTER TABLE changed PARTITION (p=1) COMPACT 'minor' AND WAIT")
     same(acid, session, f"SELECT {a}, b, c, p FROM changed", rows)
     session.sql(f"ALTER TABLE changed CHANGE COLUMN b {b} STRING CASCADE")

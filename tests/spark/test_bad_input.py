@@ -72,7 +72,6 @@ WRONG = {
     "MERGE INTO t USING nope AS s ON t.a = s.a WHEN MATCHED THEN DELETE": (e.NoSuchTableError, "nope"),
     "SELECT * FROM nope": (e.NoSuchTableError, "nope"),
     "USE nowhere": (e.NoSuchDatabaseError, "nowhere"),
-    "DROP TABLE nope": (e.NoSuchTableError, "nope"),
     "TRUNCATE TABLE nope": (e.NoSuchTableError, "nope"),
     "ALTER TABLE t PARTITION (p = 99) COMPACT 'major'": (e.NoSuchPartitionError, "partition"),
     "ALTER TABLE t DROP PARTITION (p = 99)": (e.NoSuchPartitionError, "partition"),

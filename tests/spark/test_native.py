@@ -541,7 +541,6 @@ def test_near_names_and_statements_of_other_systems_are_explained(native: Native
         logger.removeHandler(handler)
     for statement, words in {
         "UPDATE orders SET id = p.id FROM plain p": "MERGE INTO",
-        "COMMENT ON TABLE orders IS 'x'": "COMMENT '...' in CREATE",
         "CREATE TEMPORARY TABLE x (id INT)": "TEMPORARY VIEW",
         "GRANT SELECT ON orders TO ann": "no privileges",
     }.items():
@@ -554,8 +553,9 @@ def test_near_names_and_statements_of_other_systems_are_explained(native: Native
     ):
         with pytest.raises(AnalysisException):  # of Spark's own tables
             native.sql(statement)
-    native.sql("COMMENT ON TABLE plain IS 'of Spark'")
-    assert native.catalog.getTable("plain").description == "of Spark"
+    for table, text in (("plain", "of Spark"), ("orders", "of hiveacid")):
+        native.sql(f"COMMENT ON TABLE {table} IS '{text}'")
+        assert native.catalog.getTable(table).description == text
     for change in ("DELETE FROM plain WHERE id = 1", "UPDATE plain SET id = 1"):
         with pytest.raises(NotTransactionalError, match=r"Spark's own .* STORED AS ORC TBLPROPERTIES"):
             native.sql(change)

@@ -257,6 +257,10 @@ def set_properties(context: Context, name: TableName, changes: Mapping[str, str]
         if changes_kind and target_kind(table, changes) is not TableKind.PLAIN:
             raise errors.CatalogError(f"{name} was converted meanwhile: run the statement again")
         changed = table.with_properties(dict(changes))
+        if any(key.lower() == "comment" for key in changes):  # as Hive keeps a table's comment
+            changed = replace(
+                changed.without_properties("comment"), comment=changed.property("comment") or None
+            )
         if external is not None:
             changed = replace(changed, external=external)
         if {ORC_COMPRESS.name, LAYOUT_LEVEL.name}.intersection(map(str.lower, changes)):

@@ -101,6 +101,12 @@ DML_EVENTS = choice(
 )
 
 # --- statements ---------------------------------------------------------------------------------
+DROP_IGNORES_NONEXISTENT = flag(
+    "hive.exec.drop.ignorenonexistent",
+    "true",
+    "DROP TABLE and DROP VIEW of what does not exist are no errors, as with IF EXISTS. In native sessions Spark "
+    "carries such statements out, and raises its error.",
+)
 MERGE_CARDINALITY_CHECK = flag(
     "hive.merge.cardinality.check",
     "true",

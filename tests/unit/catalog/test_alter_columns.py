@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 import hiveacid
-from hiveacid.catalog.ddl import alter_columns, create_table
+from hiveacid.catalog.ddl import alter_columns, create_table, set_properties
 from hiveacid.config.setting_definitions import LAYOUT_LEVEL
 from hiveacid.core.model import Column, Constraint, ConstraintKind, TableDefinition, TableName
 from hiveacid.core.schema.column_changes import ColumnChange, change_column, drop_columns, replace_columns
@@ -103,3 +103,11 @@ def test_columns_beside_constraints_stay(context: Context, monkeypatch: pytest.M
     with pytest.raises(UnsupportedFeatureError, match="w cannot change beside the constraint positive"):
         change(context, ColumnChange("w", "x"))
     assert context.require(T).columns[:2] == (Column("id", "int", "the key"), Column("w", "varchar(3)"))
+
+
+def test_the_property_comment_is_the_comment(context: Context) -> None:
+    set_properties(context, T, {"Comment": "of all", "note": "x"})
+    table = context.require(T)
+    assert (table.comment, table.property("comment"), table.property("note")) == ("of all", None, "x")
+    set_properties(context, T, {"comment": ""})
+    assert context.require(T).comment is None

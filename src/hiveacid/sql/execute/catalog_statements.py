@@ -85,11 +85,14 @@ def use(execution: ExecutionContext, statement: administration.UseDatabase) -> N
 
 
 def drop_table(execution: ExecutionContext, statement: definitions.DropTable) -> None:
-    """DROP TABLE."""
+    """DROP TABLE; a missing one is an error only if the settings say so (Hive's ``DropTableAnalyzer``)."""
     name = statement.table.resolve(execution.context.database)
-    if not statement.if_exists:
+    if_exists = statement.if_exists or execution.context.settings.get(
+        setting_definitions.DROP_IGNORES_NONEXISTENT
+    )
+    if not if_exists:
         execution.find(statement.table)
-    ddl.drop_table(execution.context, name, if_exists=statement.if_exists)
+    ddl.drop_table(execution.context, name, if_exists=if_exists)
 
 
 def rename_table(execution: ExecutionContext, statement: definitions.RenameTable) -> None:

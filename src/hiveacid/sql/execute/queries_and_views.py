@@ -11,6 +11,7 @@ from pyspark.sql import DataFrame
 
 from hiveacid.catalog import ddl
 from hiveacid.catalog.ddl import require_view
+from hiveacid.config import setting_definitions
 from hiveacid.core.model import Column, TableName, ViewDefinition
 from hiveacid.core.schema.types import quote_name
 from hiveacid.errors import (
@@ -191,7 +192,8 @@ def drop_view(execution: ExecutionContext, statement: definitions.DropView) -> N
     """DROP VIEW of a view in the catalog."""
     context, name = execution.context, statement.name.resolve(execution.context.database)
     is_missing = context.catalog.get_view(name) is None and context.catalog.get_table(name) is None
-    if not (is_missing and statement.if_exists):
+    if_exists = statement.if_exists or context.settings.get(setting_definitions.DROP_IGNORES_NONEXISTENT)
+    if not (is_missing and if_exists):
         ddl.drop_view(context, _find(execution, statement.name))
 
 

@@ -20,6 +20,7 @@ from hiveacid.sql.statements import (
     TableRef,
     administration,
     definitions,
+    table_ref,
 )
 
 COMPACTIONS = frozenset({"minor", "major", "rebalance"})
@@ -78,6 +79,26 @@ def truncate(cursor: Cursor) -> definitions.TruncateTable:
     """Parse behind TRUNCATE."""
     cursor.take("TABLE")
     return definitions.TruncateTable(cursor.table(), cursor.partition())
+
+
+def comment(cursor: Cursor) -> Statement:
+    """Parse behind COMMENT (Spark): the same as ALTER TABLE says."""
+    cursor.expect("ON")
+    kind = cursor.expect_one("TABLE", "COLUMN", *_DATABASE)
+    start = cursor.next
+    parts = cursor.dotted("a name", flexible=True)
+    column = parts.pop() if kind == "COLUMN" else ""
+    table = table_ref(parts) if parts else None
+    if table is None:
+        cursor.refuse("write table or database.table, and behind it the column", start)
+    table = replace(table, line=start.line, column=start.column)
+    cursor.expect("IS")
+    text = "" if cursor.take("NULL") else cursor.string("a comment in quotes")
+    if kind == "COLUMN":
+        return definitions.ChangeColumn(table, ColumnChange(column, comment=text))
+    if kind == "TABLE":
+        return definitions.SetTableProperties(table, (("comment", text),))
+    return unsupported(cursor, "the comment of a database does not change: give COMMENT to CREATE DATABASE")
 
 
 def alter(cursor: Cursor) -> Statement:

@@ -89,6 +89,10 @@ P = item("p", "'x'", "x")
         ("ALTER TABLE t DROP COLUMN a", DropColumns(T, ("a",))),
         ("ALTER TABLE t DROP COLUMNS IF EXISTS (a, B)", DropColumns(T, ("a", "b"), if_exists=True)),
         ("ALTER TABLE t DROP COLUMN a, b", DropColumns(T, ("a", "b"))),
+        ("COMMENT ON TABLE d.t IS 'it' 's'", SetTableProperties(DT, (("comment", "its"),))),
+        ("COMMENT ON TABLE t IS NULL", SetTableProperties(T, (("comment", ""),))),
+        ("COMMENT ON COLUMN t.`A` IS 'x'", ChangeColumn(T, ColumnChange("a", comment="x"))),
+        ("COMMENT ON COLUMN spark_catalog.d.t.a IS NULL", ChangeColumn(DT, ColumnChange("a", comment=""))),
         ("ALTER TABLE t SET TBLPROPERTIES ('a'='b')", SetTableProperties(T, (("a", "b"),))),
         ("ALTER TABLE t UNSET TBLPROPERTIES ('a', 'b')", UnsetTableProperties(T, ("a", "b"))),
         (
@@ -221,6 +225,10 @@ def test_partition_values_are_kept_as_written_and_read(written: str, literal: Li
         ("ALTER TABLE t COMPACT 'major' AND WAIT AND WAIT", "AND WAIT", "AND is given twice"),
         ("ALTER TABLE t COMPACT 'major' CLUSTERED INTO 0 BUCKETS", "0", "at least one"),
         ("TRUNCATE TABLE t PARTITION (p)", ")", "'='"),
+        ("COMMENT ON COLUMN a IS 'x'", "a IS", "behind it the column"),
+        ("COMMENT ON TABLE a.b.c IS 'x'", "a.b", "write table or database.table"),
+        ("COMMENT ON VIEW v IS 'x'", "VIEW", "TABLE or COLUMN"),
+        ("COMMENT ON TABLE t", "", "IS"),
     ],
 )
 def test_refused_at_its_place(text: str, place: str, words: str) -> None:
