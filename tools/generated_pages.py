@@ -40,7 +40,8 @@ Set one for the session with `acid.sql("SET hive.txn.timeout=10min")`, with
 line with `-e "SET …"`. `SET` (or `SET -v`) shows all of them. `RESET` restores the defaults, also of settings given to
 `connect`.
 
-Durations may have a unit (`ms`, `s`, `min`, `h`, `d`), and so may sizes (`kb`, `mb`, `gb`). A value that does not fit its type
+Durations may have a unit (`ms`, `s`, `min`, `h`, `d`), and so may sizes (`kb`, `mb`, `gb`). A duration without one has the unit of
+its default, as in Hive: `hive.txn.timeout=600` is ten minutes. A size without one is in bytes. A value that does not fit its type
 is refused with a `ConfigError`. The value of an unknown name is kept and not used, with a logged warning. An unknown name that begins
 with `hiveacid.` is an error.
 """

@@ -309,7 +309,7 @@ COMPACT_INSERT_ONLY = flag(
 WAIT_TIMEOUT = duration(
     "hive.compactor.wait.timeout",
     "300000",
-    "How long COMPACT ... AND WAIT waits.",
+    "How long COMPACT ... AND WAIT waits; a number without a unit is in milliseconds.",
     bare_unit="ms",
 )
 CLEANER_RUN_INTERVAL = duration(

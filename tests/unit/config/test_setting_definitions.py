@@ -202,6 +202,16 @@ def test_asking_for_an_unset_unknown_key_is_an_error() -> None:
         Settings().get("hive.no.such.key")
 
 
+def test_a_duration_without_a_unit_has_that_of_its_default_as_the_settings_page_says() -> None:
+    durations = [one for one in vars(setting_definitions).values() if getattr(one, "kind", "") == "duration"]
+    units = {one.name: one.default.lstrip("0123456789") for one in durations}
+    assert [name for name, unit in units.items() if not unit] == [
+        "hive.compactor.wait.timeout"
+    ]  # says its own
+    bare = {one.name: one.parse("7") for one in durations}
+    assert bare == {name: parse_duration(f"7{unit or 'ms'}") for name, unit in units.items()}
+
+
 def test_items_hold_defaults_and_changes() -> None:
     items = dict(Settings.of({"hive.foo": "1", "hive.lock.numretries": "7"}).items())
     assert items["hive.foo"] == "1"
