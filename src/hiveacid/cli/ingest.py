@@ -211,6 +211,8 @@ def _print_summary(name: str, stats: Statistics, seconds: float, output: str) ->
         }
         click.echo(json.dumps(row))
         return
-    click.echo(
-        f"{name}: {stats.records_written} rows in {stats.committed_transactions} transactions, {rate} rows/s"
+    rows = f"{stats.records_written} row{'s' if stats.records_written != 1 else ''}"
+    transactions = (
+        f"{stats.committed_transactions} transaction{'s' if stats.committed_transactions != 1 else ''}"
     )
+    click.echo(f"{name}: {rows} in {transactions}, {rate} rows/s")

@@ -69,7 +69,7 @@ def test_files_of_every_format(warehouse: Path, tmp_path: Path) -> None:
         str(tmp_path / "b.csv"),
     )
     assert result.exit_code == 0, result.output
-    assert "2 rows in 1 transactions" in result.stdout
+    assert "2 rows in 1 transaction, " in result.stdout
     assert rows(warehouse) == [
         ("p=1", 1, "a"), ("p=1", 3, "x;y"), ("p=1", 4, None), ("p=2", 2, None),
     ]  # fmt: skip
