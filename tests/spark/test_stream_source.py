@@ -246,3 +246,20 @@ def test_insert_only_tables_and_what_is_refused(acid: AcidSession, tmp_path: Pat
     ):
         with pytest.raises(Exception, match=said):
             Query(acid, tmp_path / "refused", **options).run()
+
+
+def test_a_restore_is_an_overwrite_to_streams(acid: AcidSession, tmp_path: Path) -> None:
+    acid.sql(f"CREATE TABLE t (id INT) PARTITIONED BY (p INT) {ACID}, 'hiveacid.history.retention'='1h')")
+    acid.sql("INSERT INTO t VALUES (1, 0), (2, 0)")
+    changes = Query(acid, tmp_path / "changes", changes="true", starting="earliest")
+    inserts = Query(acid, tmp_path / "inserts", starting="earliest")
+    assert ids(changes.run()) == ids(inserts.run()) == [1, 2]
+    acid.sql("INSERT INTO t VALUES (3, 1)")
+    assert ids(inserts.run()) == [3]
+    acid.sql("RESTORE TABLE t TO VERSION AS OF 1")
+    told = Counter((row["id"], row["p"], row["_change_type"]) for row in changes.run())
+    kept = [(number, 0, kind) for number in (1, 2) for kind in ("delete", "insert")]
+    assert told == Counter([(3, 1, "insert"), (3, 1, "delete"), *kept])
+    with pytest.raises(StreamingQueryException):
+        inserts.run()
+    assert acid.table("t").count() == 2
