@@ -21,7 +21,7 @@ from hiveacid.config import property_definitions, setting_definitions
 from hiveacid.config.property_definitions import TableProperty
 from hiveacid.config.setting_types import AnySetting, Section
 from hiveacid.core.snapshot.check_findings import FindingKind
-from hiveacid.core.transactions.states import COMPACTION, LOCK, TRANSACTION, Machine, draw
+from hiveacid.core.transactions.states import COMPACTION, LOCK, TRANSACTION, Machine
 from hiveacid.errors import HiveAcidError
 from hiveacid.serve.server import Server
 from hiveacid.services.monitoring import StoreRows, location_metrics, loop_metrics, store_metrics
@@ -252,6 +252,20 @@ def cli_page() -> str:
     """Return the page of the command line."""
     texts = help_texts(command_line, "hiveacid")
     return CLI_HEAD + "".join(f"\n## {name}\n\n```text\n{text}\n```\n" for name, text in texts)
+
+
+def draw(machine: Machine) -> str:
+    """Return a life cycle as a Mermaid state diagram."""
+    names = {state: f"s{number}" for number, state in enumerate(machine.states)}
+    lines = ["stateDiagram-v2"]
+    lines += [f'    state "{state}" as {name}' for state, name in names.items()]
+    lines.append(f"    [*] --> {names[machine.start]}")
+    lines += [
+        f"    {names[transition.source]} --> {names[transition.target]}: {transition.event}"
+        for transition in machine.transitions
+    ]
+    lines += [f"    {names[state]} --> [*]" for state in machine.final_states]
+    return "\n".join(lines) + "\n"
 
 
 def machine_text(machine: Machine) -> str:

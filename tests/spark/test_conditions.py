@@ -25,7 +25,12 @@ from hiveacid.core.predicates import (
 from hiveacid.core.schema.storage_formats import ORC
 from hiveacid.errors import NoSuchColumnError, ParseError, SchemaMismatchError, StatementError
 from hiveacid.spark.predicates import predicate_reader
-from hiveacid.spark.predicates.column_conditions import Conjunct, condition_rows, conjuncts, predicate_of
+from hiveacid.spark.predicates.column_conditions import (
+    Conjunct,
+    condition_rows,
+    predicate_of,
+    table_conjuncts,
+)
 from hiveacid.spark.session.capabilities import SparkEnvironment
 from hiveacid.spark.session.classic_session import plan_of
 
@@ -53,6 +58,11 @@ SCHEMA = T.StructType(
 @pytest.fixture(scope="module")
 def env(spark: SparkSession) -> SparkEnvironment:
     return SparkEnvironment(spark)
+
+
+def conjuncts(env: SparkEnvironment, schema: T.StructType, where: str) -> list[Conjunct]:
+    columns = tuple(Column(field.name, field.dataType.simpleString()) for field in schema)
+    return table_conjuncts(env, TableDefinition(TableName("default", "t"), columns, ORC, ""), where)
 
 
 def simple(env: SparkEnvironment, where: str) -> tuple[Any, ...] | None:
@@ -121,7 +131,7 @@ def simple(env: SparkEnvironment, where: str) -> tuple[Any, ...] | None:
 )
 def test_simple_forms(env: SparkEnvironment, where: str, expected: tuple[Any, ...] | None) -> None:
     if where.startswith("t."):
-        (only,) = conjuncts(env, SCHEMA, where, name="t")
+        (only,) = conjuncts(env, SCHEMA, where)
         assert only.comparison is not None
         assert only.comparison.values == (1,)
     else:

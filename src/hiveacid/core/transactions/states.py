@@ -1,7 +1,7 @@
 """Life cycles of transactions, lock requests and compactions as transition tables.
 
 Only these tables decide whether a state may follow another: stores change states through :func:`fire`. The diagrams
-in docs/states.md are drawn from the same tables (:func:`draw`).
+in docs/states.md are drawn from the same tables.
 """
 
 from __future__ import annotations
@@ -131,34 +131,15 @@ def fire(machine: Machine, state: str, event: str) -> str:
     raise TransactionStateError(f"a {machine.noun} that is {state} does not allow {event!r}")
 
 
-def event_between(machine: Machine, state: str, target: str) -> str:
-    """Return the event that leads from one state to another. Raises TransactionStateError if none does."""
-    for transition in machine.transitions:
-        if (transition.source, transition.target) == (state, target):
-            return transition.event
-    raise TransactionStateError(f"a {machine.noun} that is {state} cannot become {target}")
-
-
 def end_compaction(state: str, target: str) -> str:
     """Return ``target`` if a compaction may move to it from ``state``. Raises TransactionStateError.
 
     Claims and returns to the queue are not allowed: they have calls of their own.
     """
-    event = event_between(COMPACTION, state, target)
+    changes = COMPACTION.transitions
+    event = next((one.event for one in changes if (one.source, one.target) == (state, target)), None)
+    if event is None:
+        raise TransactionStateError(f"a compaction that is {state} cannot become {target}")
     if event in ("claim", "revoke"):
         raise TransactionStateError(f"a compaction that is {state} does not end as {target}")
     return target
-
-
-def draw(machine: Machine) -> str:
-    """Return the machine as a Mermaid state diagram."""
-    names = {state: f"s{number}" for number, state in enumerate(machine.states)}
-    lines = ["stateDiagram-v2"]
-    lines += [f'    state "{state}" as {name}' for state, name in names.items()]
-    lines.append(f"    [*] --> {names[machine.start]}")
-    lines += [
-        f"    {names[transition.source]} --> {names[transition.target]}: {transition.event}"
-        for transition in machine.transitions
-    ]
-    lines += [f"    {names[state]} --> [*]" for state in machine.final_states]
-    return "\n".join(lines) + "\n"

@@ -78,15 +78,6 @@ def require_char_padding(spark: SparkSession, table: TableDefinition) -> None:
         )
 
 
-def table_conjuncts(
-    env: SparkEnvironment, table: TableDefinition, where: str, *, alias: str | None = None
-) -> list[Conjunct]:
-    """Return the `conjuncts` of a condition on a table; ``alias``: a name for it (default: its own)."""
-    require_char_padding(env.spark, table)
-    with translate_errors():
-        return _conjuncts(env, visible_columns(table), empty_rows(env, table, alias or table.name), where)
-
-
 @dataclass(frozen=True)
 class Conjunct:
     """One of the conditions joined by AND.
@@ -104,34 +95,32 @@ class Conjunct:
         return sole_comparison(self.predicate)
 
 
-def conjuncts(
-    env: SparkEnvironment, schema: T.StructType, where: str, *, name: str | TableName | None = None
+def table_conjuncts(
+    env: SparkEnvironment, table: TableDefinition, where: str, *, alias: str | None = None
 ) -> list[Conjunct]:
-    """Return the conjuncts of a condition that depend on nothing but the row.
+    """Return the conjuncts of a condition on a table that depend on nothing but the row.
 
     Left out are subqueries, functions that are not deterministic, and those that depend on the time or the user: a
-    frame may run much later than it is made. ``name``: what may qualify the columns (`called`).
+    frame may run much later than it is made. ``alias``: a name for the table (default: its own).
 
     Raises ParseError; NoSuchColumnError naming candidates; SchemaMismatchError, StatementError.
     """
-    with translate_errors():
-        return _conjuncts(env, schema, _empty_frame(env, schema, name), where)
-
-
-def _conjuncts(env: SparkEnvironment, schema: T.StructType, rows: DataFrame, where: str) -> list[Conjunct]:
+    require_char_padding(env.spark, table)
     patterns = java_class(env, "org.apache.spark.sql.catalyst.trees.TreePattern")
     current, subquery = patterns.CURRENT_LIKE(), patterns.PLAN_EXPRESSION()
-    parsed = _split_tree(parser_of(env).parseExpression(where))
-    parsed = [tree for tree in parsed if not tree.containsPattern(subquery)]
-    analysed = _analyse(env, rows, parsed)
-    if analysed is None:
-        parsed = [tree for tree in parsed if _analyse(env, rows, [tree]) is not None]
-        analysed = _analyse(env, rows, parsed) or []
-    return [
-        _conjunct(schema, expression, tree)
-        for expression, tree in zip(parsed, analysed, strict=True)
-        if tree.deterministic() and not (tree.containsPattern(current) or tree.containsPattern(subquery))
-    ]
+    with translate_errors():
+        rows = empty_rows(env, table, alias or table.name)
+        parsed = _split_tree(parser_of(env).parseExpression(where))
+        parsed = [tree for tree in parsed if not tree.containsPattern(subquery)]
+        analysed = _analyse(env, rows, parsed)
+        if analysed is None:
+            parsed = [tree for tree in parsed if _analyse(env, rows, [tree]) is not None]
+            analysed = _analyse(env, rows, parsed) or []
+        return [
+            _conjunct(table, expression, tree)
+            for expression, tree in zip(parsed, analysed, strict=True)
+            if tree.deterministic() and not (tree.containsPattern(current) or tree.containsPattern(subquery))
+        ]
 
 
 def conjunction(env: SparkEnvironment, expressions: Sequence[JavaObject]) -> SparkColumn:
@@ -166,11 +155,19 @@ def predicate_of(
 def empty_rows(
     env: SparkEnvironment, table: TableDefinition, name: str | TableName | None = None
 ) -> DataFrame:
-    """Return a frame without rows, with the columns of a scan, in which Spark analyses expressions; ``name`` as in `conjuncts`."""
+    """Return a frame without rows, with the columns of a scan, in which Spark analyses expressions.
+
+    ``name``: what may qualify the columns (`called`).
+    """
     key = (table.all_columns, table.kind, name)
     kept = env.empty_frames.get(key)
     if kept is None:
-        kept = (_empty_frame(env, visible_columns(table), name),)
+        schema = java_class(env, "org.apache.spark.sql.types.DataType").fromJson(
+            visible_columns(table).json()
+        )
+        rows = session_of(env).createDataFrame(java_class(env, "java.util.ArrayList")(), schema)
+        frame = DataFrame(rows, env.spark)
+        kept = (frame if name is None else called(env, frame, name),)
         env.empty_frames.put(key, kept[0], 1)
     return kept[0]
 
@@ -187,8 +184,8 @@ def _split_tree(tree: JavaObject) -> list[JavaObject]:
     return parts
 
 
-def _conjunct(schema: T.StructType, expression: JavaObject, tree: JavaObject) -> Conjunct:
-    reader = PredicateReader(schema)
+def _conjunct(table: TableDefinition, expression: JavaObject, tree: JavaObject) -> Conjunct:
+    reader = PredicateReader(visible_columns(table))
     columns = reader.columns([tree])
     return Conjunct(expression, columns, reader.predicate(tree) if columns else UNDECIDED)
 
@@ -202,10 +199,3 @@ def _analyse(
     plan = plan_of(rows.where(conjunction(env, expressions)))
     trees = _split_tree(plan.condition()) if plan.nodeName() == "Filter" else []
     return trees if len(trees) == len(expressions) else None
-
-
-def _empty_frame(env: SparkEnvironment, schema: T.StructType, name: str | TableName | None) -> DataFrame:
-    types = java_class(env, "org.apache.spark.sql.types.DataType").fromJson(schema.json())
-    rows = session_of(env).createDataFrame(java_class(env, "java.util.ArrayList")(), types)
-    frame = DataFrame(rows, env.spark)
-    return frame if name is None else called(env, frame, name)

@@ -84,8 +84,6 @@ _OPTION = re.compile(r"-Duser\.timezone=[\"']?([^\s\"']+)")
 _OPTIONS = "spark.executor.extraJavaOptions"
 _ASK = "reflect('java.time.ZoneId', 'systemDefault') AS zone"
 _TASKS = 4  # for each core: enough for every executor to get some
-_CONNECT = "connect"
-_UTC = frozenset({"UTC", "Etc/UTC", "GMT", "Etc/GMT", "UCT", "Etc/UCT", "Zulu", "Etc/Zulu", "Z", "+00:00"})
 
 
 @dataclass
@@ -122,9 +120,12 @@ class ExecutorTimeZones:
 
     def are_alike(self, spark: SparkSession, zone: str, other: str) -> bool:
         """Tell whether two names mean zones with the same rules (``UTC`` and ``Etc/UTC``); ask the JVM once."""
-        if (zone, other) not in self.alike:
-            self.alike[zone, other] = zone == other or _same_rules(spark, zone, other)
-        return self.alike[zone, other]
+        if zone != other and (zone, other) not in self.alike:
+            zone_of: Callable[[str], JavaObject] = (
+                spark._jvm.org.apache.spark.sql.catalyst.util.DateTimeUtils.getZoneId
+            )  # type: ignore[union-attr] # noqa: SLF001
+            self.alike[zone, other] = bool(zone_of(zone).getRules().equals(zone_of(other).getRules()))
+        return zone == other or self.alike[zone, other]
 
 
 @dataclass
@@ -166,23 +167,13 @@ def require_single_zone(
     return zones[0]
 
 
-def _same_rules(spark: SparkSession, name: str, other: str) -> bool:
-    if not hasattr(spark, "_jsparkSession"):  # SQL alone cannot compare rules
-        return {name, other} <= _UTC
-    zone: Callable[[str], JavaObject] = spark._jvm.org.apache.spark.sql.catalyst.util.DateTimeUtils.getZoneId  # type: ignore[union-attr] # noqa: SLF001
-    return bool(zone(name).getRules().equals(zone(other).getRules()))
-
-
 def _executors(spark: SparkSession) -> str:
-    if not hasattr(spark, "_jsparkSession"):
-        return _CONNECT
     context: JavaObject = spark.sparkContext._jsc  # noqa: SLF001
     return str(context.sc().getExecutorIds().mkString(","))
 
 
 def _ask_executors(spark: SparkSession) -> list[str]:
-    cores = spark.sparkContext.defaultParallelism if hasattr(spark, "_jsparkSession") else 16
-    tasks = max(cores, 1) * _TASKS
+    tasks = max(spark.sparkContext.defaultParallelism, 1) * _TASKS
     return [str(row[0]) for row in spark.range(0, tasks, 1, tasks).selectExpr(_ASK).collect()]
 
 
