@@ -93,7 +93,7 @@ def client(kind: str, warehouse: str, rows: int, batch: int, ready: Barrier, res
     """Write ``rows`` rows in transactions of ``batch``; report CPU seconds and peak memory in KiB."""
     table = arrow_rows(batch, os.getpid())
     records = table if kind == "arrow" else json_lines(table)
-    with Connection("t", warehouse=warehouse, batch_size=10) as stream:
+    with Connection("t", warehouse=warehouse) as stream:
         ready.wait()
         began = time.process_time()
         for _ in range(rows // batch):

@@ -12,7 +12,6 @@ from hiveacid.streaming import Connection
 
 RANGE = 10**9
 """The ids of a stream begin at its number times this."""
-_BATCH = 4  # transactions opened at once
 _ABORTED = 0.1  # share of the transactions
 
 
@@ -65,7 +64,7 @@ class Stream:
         chance = random.Random(f"{self.seed}-{self.number}")  # noqa: S311 - a seed
         try:
             with Connection(
-                "t", warehouse=self.warehouse, store=self.store, batch_size=_BATCH, settings=self.settings
+                "t", warehouse=self.warehouse, store=self.store, settings=self.settings
             ) as connection:
                 while not self.over.is_set():
                     try:

@@ -369,7 +369,7 @@ def test_rows_are_streamed_and_appended(room: Room, tmp_path: Path, monkeypatch:
     )
     assert isinstance(statement, CreateTable)
     monkeypatch.setattr(
-        "hiveacid.streaming.transaction_batch._MAX_BUFFERED_BYTES", 500
+        "hiveacid.streaming.stream_transaction._MAX_BUFFERED_BYTES", 500
     )  # each write is spilled
     with hiveacid.open(str(tmp_path / "w")) as opened:
         warehouse = replace(opened, context=replace(opened.context, fs=room.fs))
@@ -385,7 +385,7 @@ def test_rows_are_streamed_and_appended(room: Room, tmp_path: Path, monkeypatch:
                 {"id": pa.array(ids, pa.int32()), "name": [f"n{n}" for n in ids], "p": [part] * 50}
             )
 
-        with Connection("t", store=warehouse.context.store, batch_size=3, fs=room.fs) as stream:
+        with Connection("t", store=warehouse.context.store, fs=room.fs) as stream:
             for number, keep in enumerate((True, False, True)):
                 stream.begin_transaction()
                 for part in ("a b", "c"):

@@ -94,9 +94,7 @@ def _made(session: Hive, metastore: MetastoreStore, url: str) -> list[tuple[Any,
 
 def _half_given_up(url: str, warehouse: str | None = None) -> None:
     """Commit one transaction of a batch, and give up the other, which leaves nothing."""
-    with Connection(
-        "trade.orders", warehouse=warehouse, store=url, partition={"p": "x"}, batch_size=2
-    ) as stream:
+    with Connection("trade.orders", warehouse=warehouse, store=url, partition={"p": "x"}) as stream:
         stream.begin_transaction()
         stream.write([{"id": 4, "v": "streamed"}])
         stream.commit()

@@ -25,14 +25,14 @@ def _rows(session: Hive, name: str) -> list[tuple[Any, ...]]:
     return sorted(session.sql(f"SELECT * FROM {name}"))
 
 
-def test_batches_into_a_partitioned_and_bucketed_table(hive: HiveServers, session: Hive) -> None:
-    """Dynamic partitions, new ones too, two committed transactions, one given up, one never begun."""
+def test_transactions_into_a_partitioned_and_bucketed_table(hive: HiveServers, session: Hive) -> None:
+    """Dynamic partitions, new ones too, two committed transactions, one given up."""
     session.sql(
         "CREATE TABLE measured (id INT, v STRING) PARTITIONED BY (p STRING) CLUSTERED BY (id) INTO 2 BUCKETS "
         "STORED AS ORC TBLPROPERTIES ('transactional'='true')"
     )
     session.sql("INSERT INTO measured PARTITION (p='old') VALUES (0, 'hive')")
-    with Connection("measured", store=hive.url, batch_size=4) as stream:
+    with Connection("measured", store=hive.url) as stream:
         stream.begin_transaction()
         stream.write([{"id": 1, "v": "a", "p": "old"}, {"id": 2, "v": "b", "p": "new"}])
         assert session.sql("SELECT count(*) FROM measured") == [(1,)]

@@ -194,7 +194,7 @@ def test_a_file_that_is_still_written_to_is_read_as_far_as_it_is_committed(
 ) -> None:
     acid.sql(f"CREATE TABLE t (id INT, v STRING) {ACID})")
     query = Query(acid, tmp_path / "check", starting="earliest")
-    with Connection("t", warehouse=acid.context.warehouse, batch_size=3) as stream:
+    with Connection("t", warehouse=acid.context.warehouse) as stream:
         with stream.transaction():
             stream.write([{"id": 1, "v": "a"}])
         # as Hive's streaming leaves it: one directory for the batch, a side file, and an unfinished rest

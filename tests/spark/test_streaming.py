@@ -50,7 +50,7 @@ def test_values_of_every_type_are_those_that_spark_writes(acid: AcidSession) -> 
             base | {"k": at, "at": when, "day": day, "a": [{"x": at, "day": day}, None], "mp": [("k", when)]}
         )
     given.append({"k": 99})
-    with stream(acid, "streamed", batch_size=2) as out:
+    with stream(acid, "streamed") as out:
         for part in (given[:1], given[1:]):  # the first by Arrow, the second by pyorc
             out.begin_transaction()
             out.write(part)
@@ -84,7 +84,7 @@ def test_streamed_rows_are_read_while_the_batch_is_open_and_then_changed_and_com
         f"CREATE TABLE t (id INT, name STRING) PARTITIONED BY (p INT) CLUSTERED BY (id) INTO 3 BUCKETS {ACID}"
     )
     numbers = list(range(300))
-    with stream(acid, "t", batch_size=4) as out:
+    with stream(acid, "t") as out:
 
         def send(some: list[int]) -> None:
             out.begin_transaction()
@@ -130,7 +130,7 @@ def test_insert_only_tables_and_buckets_agree_with_spark(acid: AcidSession) -> N
         "CREATE TABLE o (id INT, c CHAR(3), at TIMESTAMP) STORED AS ORC TBLPROPERTIES "
         "('transactional'='true','transactional_properties'='insert_only')"
     )
-    with stream(acid, "o", batch_size=2) as out:
+    with stream(acid, "o") as out:
         for number in (1, 2):
             with out.transaction():
                 out.write([{"id": number, "c": "x", "at": datetime.fromisoformat(OLD)}])

@@ -1,6 +1,6 @@
 """Streaming into transactional tables without Spark jobs (Hive's Streaming Ingest API, version 2).
 
-A `Connection` opens a batch of transactions (`transaction_batch`). Its records become Arrow batches of the table's
+A `Connection` begins transactions (`stream_transaction`). Its records become Arrow batches of the table's
 columns (`records`), which are split by partition and bucket (`stream_target`).
 Each transaction stages one file for each bucket (`table.write.publish`), on any file system. `StreamingQueryWriter` adds
 exactly-once batches of a streaming query, and `text_lines.Feeder` feeds a connection lines of files and pipes.

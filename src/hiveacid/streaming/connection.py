@@ -14,7 +14,7 @@ from typing import Self, TypeVar
 
 from hiveacid.catalog.opening import begin_session, open_store, require_existing_warehouse
 from hiveacid.config import Settings
-from hiveacid.core.model import Column, TableDefinition, TableName
+from hiveacid.core.model import Column, TableDefinition, TableName, TxnId, WriteId
 from hiveacid.core.transactions.commit_records import StreamBatch, StreamKey, StreamProgress, batch_error
 from hiveacid.errors import (
     BadRecordError,
@@ -31,9 +31,10 @@ from hiveacid.ports.store import TransactionStore, WarehouseStore, stream_store
 from hiveacid.storage.file_system_routing import AnyFileSystem
 from hiveacid.streaming.records import Records, to_batches
 from hiveacid.streaming.stream_target import StreamTarget, require_no_update_events
-from hiveacid.streaming.transaction_batch import StreamContext, TransactionBatch
+from hiveacid.streaming.stream_transaction import StreamContext, StreamTransaction
 from hiveacid.table.context import require_table
 from hiveacid.table.write.write_conflicts import repeat_after_conflicts
+from hiveacid.transactions.transaction import Transaction
 
 T = TypeVar("T")
 logger = logging.getLogger(__name__)
@@ -48,8 +49,7 @@ _HARMLESS = (BadRecordError, SchemaMismatchError, ConfigError)  # raised before 
 class Statistics:
     """Figures of a connection since it was opened (Hive's ``ConnectionStats``).
 
-    ``records_written``: rows of committed transactions. ``bytes_written``: bytes of their files. Aborted transactions
-    include those of a batch that were never begun.
+    ``records_written``: rows of committed transactions. ``bytes_written``: bytes of their files.
     """
 
     records_written: int = 0
@@ -61,9 +61,8 @@ class Statistics:
 class Connection:
     """Writer of rows into one transactional ORC table without a Spark job: begin, write, commit.
 
-    A batch may hold several transactions (``batch_size``), which are opened by one call of the store; readers see each one
-    after its commit. One thread at a time may use a connection; any number of connections may write to a table. A
-    background thread sends heartbeats. If the process dies, the rows of its open transaction are never visible.
+    One thread at a time may use a connection; any number of connections may write to a table. A background thread sends
+    heartbeats. If the process dies, the rows of its open transaction are never visible.
     """
 
     def __init__(
@@ -73,7 +72,6 @@ class Connection:
         warehouse: str | None = None,
         store: str | WarehouseStore | None = None,
         partition: Mapping[str, object] | None = None,
-        batch_size: int = 1,
         agent: str = "hiveacid streaming",
         settings: Mapping[str, str] | None = None,
         overwrite: bool = False,
@@ -82,16 +80,11 @@ class Connection:
         """Connect to a table.
 
         ``warehouse``, ``store``: as `hiveacid.connect` takes them; ``store`` may be an open one, which stays open.
-        ``partition``: values of static partition columns; the records contain the others. ``batch_size``: transactions per
-        batch. ``overwrite``: a transaction's rows replace the rows of their partitions, or of an unpartitioned table, as
-        INSERT OVERWRITE does. ``fs``: the storage; by default the disks of this machine, and object stores and HDFS as the
-        environment gives access to them. Raises NoSuchTableError, UnsupportedFeatureError,
-        ConfigError, NoSuchColumnError, SchemaMismatchError.
+        ``partition``: values of static partition columns; the records contain the others. ``overwrite``: a transaction's rows
+        replace the rows of their partitions, or of an unpartitioned table, as INSERT OVERWRITE does. ``fs``: the storage; by
+        default the disks of this machine, and object stores and HDFS as the environment gives access to them. Raises
+        NoSuchTableError, UnsupportedFeatureError, ConfigError, NoSuchColumnError, SchemaMismatchError.
         """
-        if batch_size < 1:
-            raise ConfigError(f"batch_size={batch_size}: a batch has at least one transaction")
-        if overwrite and batch_size > 1:
-            raise ConfigError("overwrite=True: each transaction is a batch of its own (batch_size=1)")
         effective = Settings.of(settings or {})
         clock = SystemClock()
         self._own_store: WarehouseStore | None = None
@@ -102,16 +95,16 @@ class Connection:
         effective, transactions = begin_session(store, settings or {}, clock, agent)
         self._context = StreamContext(fs or AnyFileSystem(), store, transactions, effective)
         self._partition = dict(partition or {})
-        self._batch_size = batch_size
         self._overwrite = overwrite
-        self._batch: TransactionBatch | None = None
-        self._open = False
+        self._current: StreamTransaction | None = None
         self._closed = False
         self._checked: TableDefinition | None = None  # has no update events
         self._records_read = 0  # records given so far
         self._asked_at = 0  # ms
         self._busy = threading.Lock()
         self.stats = Statistics()
+        self.ids: tuple[TxnId, WriteId] | None = None
+        """Transaction id and write id of the transaction that was begun last (Hive's ``TxnToWriteId``)."""
         try:
             self.table = table if isinstance(table, TableName) else TableName.parse(table)
             self._target = self._look_up_target()
@@ -128,45 +121,42 @@ class Connection:
         self.close()
 
     def begin_transaction(self) -> None:
-        """Begin the next transaction of the batch, or open a new batch.
+        """Begin a transaction, on the table as it is now.
 
         Raises TransactionStateError (a transaction is open already), LockTimeoutError, NoSuchTableError.
         """
         with self._exclusive():
-            if self._open:
+            if self._closed:
+                raise TransactionStateError("the connection is closed")
+            if self._current is not None:
                 raise TransactionStateError("a transaction is open: commit or abort it before the next")
             for _ in range(ATTEMPTS):
-                if self._batch is None or self._batch.is_used_up:
-                    self._open_batch()
-                assert self._batch is not None  # noqa: S101 - `_open_batch`
-                if self._batch.begin():
-                    self._open = True
+                self._target = self._look_up_target()
+                begun = StreamTransaction.begin(self._context, self._target, overwrite=self._overwrite)
+                if begun is not None:
+                    self._current, self.ids = begun, (begun.txn.txn_id, begun.write_id)
                     self._asked_at = self._now()
                     return
-                # the table was replaced or overwritten meanwhile: open a new batch
-                self._count_aborted(
-                    self._batch.close("the table was changed or overwritten after the batch was opened")
-                )
-        raise WriteConflictError(f"{self.table} is overwritten repeatedly by other transactions: try later")
+        raise WriteConflictError(f"{self.table} is changed repeatedly by other clients: try later")
 
     def write(self, records: Records) -> int:
         """Add Arrow data or dicts to the open transaction (`streaming.records.to_batches`); return the number of rows.
 
         A bad record raises BadRecordError, and the call adds no row. After BadRecordError, SchemaMismatchError and
-        ConfigError the transaction stays open; any other error aborts the batch. Raises TransactionAbortedError if the
+        ConfigError the transaction stays open; any other error aborts it. Raises TransactionAbortedError if the
         transaction timed out.
         """
         with self._exclusive():
-            batch = self._require_open()
+            current = self._require_open()
             try:
-                self._require_alive(batch)
+                self._require_alive(current.txn)
                 batches = to_batches(records, self._target.columns, self._records_read + 1)
                 for rows in batches:
-                    batch.write(rows)
+                    current.write(rows)
             except _HARMLESS:
                 raise
             except BaseException as error:
-                self._abort_after(batch, error)
+                self._abort_after(current, error)
                 raise
             count: int = sum(rows.num_rows for rows in batches)
             self._records_read += count
@@ -175,37 +165,30 @@ class Connection:
     def commit(self) -> int:
         """Make the transaction's rows visible; return their number.
 
-        Raises TransactionAbortedError, WriteConflictError, StorageError; then no row is visible and the batch is aborted.
+        Raises TransactionAbortedError, WriteConflictError, StorageError; then no row is visible.
         Raises CommitStateUnknownError if the store's answer was lost.
         """
         with self._exclusive():
-            batch = self._require_open()
-            before = batch.bytes
+            current = self._require_open()
             try:
-                rows = batch.commit()
+                rows = current.commit()
             except BaseException as error:
-                self._abort_after(batch, error)
+                self._abort_after(current, error)
                 raise
-            self._open = False
+            self._current = None
             self.stats = replace(
                 self.stats,
                 records_written=self.stats.records_written + rows,
                 committed_transactions=self.stats.committed_transactions + 1,
-                bytes_written=self.stats.bytes_written + batch.bytes - before,
+                bytes_written=self.stats.bytes_written + current.bytes,
             )
-            if batch.is_used_up:
-                batch.close()
             return rows
 
     def abort(self) -> None:
-        """Abort the open transaction; the rest of the batch stays usable. Raises TransactionStateError if none is open."""
+        """Abort the open transaction. Raises TransactionStateError if none is open."""
         with self._exclusive():
-            batch = self._require_open()
-            self._open = False
-            batch.abort("aborted by its client")
-            self._count_aborted(1)
-            if batch.is_used_up:
-                batch.close()
+            self._require_open()
+            self._abort_current("aborted by its client")
 
     def add_stream_progress(self, batch: StreamBatch) -> None:
         """Commit the progress of a query's batch together with the open transaction (``streaming.connection``)."""
@@ -215,7 +198,7 @@ class Connection:
     @property
     def in_transaction(self) -> bool:
         """Tell whether a transaction is open."""
-        return self._open
+        return self._current is not None
 
     @property
     def store(self) -> TransactionStore:
@@ -229,7 +212,7 @@ class Connection:
 
     @property
     def definition(self) -> TableDefinition:
-        """Return the table's definition at the time when the current batch was opened."""
+        """Return the table's definition as the last transaction began with it."""
         return self._target.table
 
     @contextmanager
@@ -239,28 +222,19 @@ class Connection:
         try:
             yield self
         except BaseException:
-            if self._open:
+            if self.in_transaction:
                 self.abort()
             raise
         self.commit()
 
-    @property
-    def transactions(self) -> tuple[tuple[int, int], ...]:
-        """Return transaction id and write id of each transaction of the batch (Hive's ``TxnToWriteId``)."""
-        if self._batch is None:
-            return ()
-        ids = (txn.txn_id for txn in self._batch.transactions)
-        return tuple(zip(map(int, ids), map(int, self._batch.write_ids), strict=True))
-
     def close(self) -> None:
-        """Abort the remaining transactions of the batch and end the heartbeats. A second call does nothing."""
+        """Abort the open transaction, if there is one, and end the heartbeats. A second call does nothing."""
         with self._exclusive():
             if self._closed:
                 return
-            self._closed, self._open = True, False
+            self._closed = True
             try:
-                if self._batch is not None and not self._batch.closed:
-                    self._count_aborted(self._batch.close())
+                self._abort_current("the stream was closed")
             finally:
                 self._context.transactions.heartbeats.close()
                 if self._own_store is not None:
@@ -284,52 +258,39 @@ class Connection:
             self._checked = table
         return target
 
-    def _open_batch(self) -> None:
-        """Look the table up again and open a batch on it."""
-        if self._closed:
-            raise TransactionStateError("the connection is closed")
-        self._target = self._look_up_target()
-        self._batch = TransactionBatch.open(
-            self._context, self._target, self._batch_size, overwrite=self._overwrite
-        )
-
-    def _require_open(self) -> TransactionBatch:
-        if self._batch is None or not self._open:
+    def _require_open(self) -> StreamTransaction:
+        if self._current is None:
             raise TransactionStateError("no transaction is open: begin_transaction() comes first")
-        return self._batch
+        return self._current
 
     def _now(self) -> int:
         return self._context.transactions.clock.now()
 
-    def _require_alive(self, batch: TransactionBatch) -> None:
+    def _require_alive(self, txn: Transaction) -> None:
         """Raise TransactionAbortedError if the transaction timed out; ask the store at most once a second."""
-        heartbeats = self._context.transactions.heartbeats
         now = self._now()
         if now - self._asked_at >= _ASK_AFTER:
-            answer = self._context.transactions.store.heartbeat([batch.txn.txn_id])
+            answer = self._context.transactions.store.heartbeat([txn.txn_id])
             if answer.aborted or answer.missing:
                 raise TransactionAbortedError(
-                    f"transaction {batch.txn.txn_id} was aborted (timed out, or by ABORT TRANSACTIONS); nothing of it "
-                    "is visible, begin another"
+                    f"transaction {txn.txn_id} was aborted (timed out, or by ABORT TRANSACTIONS); nothing of it is visible, "
+                    "begin another"
                 )
             self._asked_at = now
-        heartbeats.check(batch.txn.txn_id)
+        self._context.transactions.heartbeats.check(txn.txn_id)
 
-    def _abort_after(self, batch: TransactionBatch, error: BaseException) -> None:
-        """Abort the batch. Raises TransactionAbortedError if files are missing because the transaction had timed out."""
-        lost = self._context.transactions.abort_error(batch.txn, error)
-        self._abort_batch(str(error))
+    def _abort_after(self, current: StreamTransaction, error: BaseException) -> None:
+        """Abort the transaction. Raises TransactionAbortedError if files are missing because it had timed out."""
+        lost = self._context.transactions.abort_error(current.txn, error)
+        self._abort_current(str(error)[:200] or "a write failed")
         if lost is not None:
             raise lost from error
 
-    def _abort_batch(self, reason: str) -> None:
-        self._open = False
-        if self._batch is not None and not self._batch.closed:
-            ended = self._batch.txn.ended
-            self._count_aborted(ended + self._batch.close(reason[:200] or "a write failed"))
-
-    def _count_aborted(self, count: int) -> None:
-        self.stats = replace(self.stats, aborted_transactions=self.stats.aborted_transactions + count)
+    def _abort_current(self, reason: str) -> None:
+        current, self._current = self._current, None
+        if current is not None:
+            current.abort(reason)
+            self.stats = replace(self.stats, aborted_transactions=self.stats.aborted_transactions + 1)
 
 
 def retry_conflicts(work: str, attempt: Callable[[], T]) -> T:

@@ -298,7 +298,7 @@ class InterfaceTable:
 
     def stream(self, rows: Sequence[Row]) -> None:
         """Write by Hive's streaming, two transactions of one batch."""
-        with Connection(self.name, warehouse=self.doors.warehouse, batch_size=2) as stream:
+        with Connection(self.name, warehouse=self.doors.warehouse) as stream:
             for part in (rows[: len(rows) // 2], rows[len(rows) // 2 :]):
                 with stream.transaction():
                     stream.write(self.arrow(part))

@@ -11,7 +11,7 @@ from unittest.mock import patch
 from hiveacid.core.format.write_id_lists import ValidWriteIdList
 from hiveacid.orc.writing import StripeBlock
 from hiveacid.ports.file_system import FileSystem
-from hiveacid.streaming.transaction_batch import StreamFile
+from hiveacid.streaming.stream_transaction import StreamFile
 from support.simulation.rows import Event, Row, RowId, from_bytes, to_bytes
 
 
@@ -53,7 +53,7 @@ _STAND_INS: Iterable[tuple[str, object]] = (
     ("hiveacid.storage.snapshot_locations._map_in_pool", _one_by_one),
     ("hiveacid.spark.formats.file_columns.partition_values_as_text", _as_texts),
     ("hiveacid.table.write.write_conflicts._has_valid_stripe", _has_valid_line),
-    ("hiveacid.streaming.transaction_batch.StreamFile", JsonFile),
+    ("hiveacid.streaming.stream_transaction.StreamFile", JsonFile),
     ("hiveacid.table.write.publish.merged_tail", _no_footer),
     ("hiveacid.table.write.publish.acid_metadata", lambda *_, **__: {}),
     ("hiveacid.table.write.publish.nest_row_columns", lambda tail, *_: (tail.size, b"")),

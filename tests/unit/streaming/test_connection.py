@@ -31,12 +31,10 @@ from hiveacid.errors import (
     TransactionAbortedError,
     TransactionStateError,
     UnsupportedFeatureError,
-    WriteConflictError,
 )
 from hiveacid.ports.transactions import Client
 from hiveacid.stores.sql.store import SqlStore
 from hiveacid.streaming import Connection
-from hiveacid.streaming.transaction_batch import TransactionBatch
 from hiveacid.transactions import transaction
 
 B0 = 536870912
@@ -60,7 +58,7 @@ def send(connection: Any, *numbers: int) -> None:
 
 def test_r1_each_transaction_has_a_delta_of_its_own(wh: Warehouse) -> None:
     simple(wh)
-    with wh.connect("t", batch_size=2) as stream:
+    with wh.connect("t") as stream:
         send(stream, 1, 2)
         assert wh.files("t") == [
             "delta_0000001_0000001_0000/_orc_acid_version",
@@ -93,17 +91,17 @@ def test_r1_each_transaction_has_a_delta_of_its_own(wh: Warehouse) -> None:
 
 def test_r2_an_aborted_transaction_in_the_middle_is_never_seen(wh: Warehouse) -> None:
     simple(wh)
-    with wh.connect("t", batch_size=4) as stream:
+    with wh.connect("t") as stream:
         send(stream, 1)
         stream.begin_transaction()
         stream.write(batch_of(2, 3))
-        stream._batch._files[(), 0].spill()  # type: ignore[union-attr] # as large ones do
+        stream._current._files[(), 0].spill()  # type: ignore[union-attr] # as large ones do
         stream.abort()
         send(stream, 4)
         assert wh.rows("t") == [(1, "n1"), (4, "n4")]
         stream.begin_transaction()
         stream.write(batch_of(5))
-        stream._batch._files[(), 0].spill()  # type: ignore[union-attr]
+        stream._current._files[(), 0].spill()  # type: ignore[union-attr]
         assert wh.rows("t") == [(1, "n1"), (4, "n4")]
         stream.abort()
         assert stream.stats.aborted_transactions == 2
@@ -126,9 +124,9 @@ def test_r2_nothing_lies_there_where_the_only_transaction_is_aborted(wh: Warehou
     assert wh.files("t") == []
 
 
-def test_r3_readers_of_an_open_batch_see_what_was_committed(wh: Warehouse) -> None:
+def test_r3_readers_beside_a_stream_see_what_was_committed(wh: Warehouse) -> None:
     simple(wh)
-    with wh.connect("t", batch_size=50) as stream:
+    with wh.connect("t") as stream:
         for number in range(20):
             stream.begin_transaction()
             stream.write(batch_of(*range(number * 10, number * 10 + 10)))
@@ -146,7 +144,7 @@ def test_r4_static_and_dynamic_partitions(wh: Warehouse) -> None:
         {"id": 2, "name": "b", "day": None, "kind": ""},
         {"id": 3, "name": "c", "day": date(2024, 1, 1), "kind": "x/y"},
     ]
-    with wh.connect("t", batch_size=2) as stream:
+    with wh.connect("t") as stream:
         stream.begin_transaction()
         stream.write(rows)
         assert wh.store.list_partitions(T) == ()
@@ -180,7 +178,7 @@ def test_r4_static_and_dynamic_partitions(wh: Warehouse) -> None:
 
 def test_r4_many_streams_make_the_same_partition_at_once(wh: Warehouse) -> None:
     simple(wh, "PARTITIONED BY (p INT)")
-    streams = [wh.connect("t", batch_size=2) for _ in range(4)]
+    streams = [wh.connect("t") for _ in range(4)]
     for number, stream in enumerate(streams):
         stream.begin_transaction()
         stream.write([{"id": number, "name": "", "p": 7}])
@@ -203,7 +201,7 @@ def test_r5_rows_are_in_the_buckets_of_hive(wh: Warehouse, version: int, count: 
         f"TBLPROPERTIES ('transactional'='true','bucketing_version'='{version}')"
     )
     rows = [{"id": n * 7919, "name": f"name {n % 37}" if n % 5 else None} for n in range(300)]
-    with wh.connect("t", batch_size=2) as stream:
+    with wh.connect("t") as stream:
         for part in (rows[:250], rows[250:]):
             stream.begin_transaction()
             stream.write(part)
@@ -232,18 +230,20 @@ def test_r6_a_bad_record_is_named_and_takes_nothing_of_its_call_with_it(wh: Ware
     assert [row[0] for row in wh.rows("t")] == [1, 2, 5]
 
 
-def test_r7_closing_aborts_what_is_left_of_the_batch(wh: Warehouse) -> None:
+def test_r7_closing_aborts_the_open_transaction(wh: Warehouse) -> None:
     simple(wh)
-    stream = wh.connect("t", batch_size=5)
+    stream = wh.connect("t")
+    assert stream.ids is None
     send(stream, 1)
+    first = stream.ids
     stream.begin_transaction()
     stream.write(batch_of(2))
-    ids = stream.transactions
-    assert [write_id for _, write_id in ids] == [1, 2, 3, 4, 5]
+    ids = [first, stream.ids]
+    assert [write_id for _, write_id in ids] == [1, 2]
     stream.close()
     stream.close()
-    assert stream.stats.aborted_transactions == 4
-    assert [wh.store.txn_state(txn_id) for txn_id, _ in ids] == ["committed"] + ["aborted"] * 4  # type: ignore[arg-type]
+    assert stream.stats.aborted_transactions == 1
+    assert [wh.store.txn_state(txn_id) for txn_id, _ in ids] == ["committed", "aborted"]
     assert wh.rows("t") == [(1, "n1")]
     assert wh.store.show_locks() == ()
     assert wh.files("t") == [
@@ -268,7 +268,7 @@ def test_r7_closing_aborts_what_is_left_of_the_batch(wh: Warehouse) -> None:
 def test_a_commit_asks_the_store_once_for_all_its_files(
     wh: Warehouse, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """And a batch that is used up has no transactions left to abort: each call is a round trip."""
+    """Each call is a round trip."""
     simple(wh, "PARTITIONED BY (p INT)")
     asked: list[str] = []
     for verb in ("txn_state", "abort_txns"):
@@ -280,7 +280,7 @@ def test_a_commit_asks_the_store_once_for_all_its_files(
 
         monkeypatch.setattr(SqlStore, verb, count)
     monkeypatch.setattr(transaction, "_ASK_AGAIN", 10**9)
-    with wh.connect("t", batch_size=1) as stream:
+    with wh.connect("t") as stream:
         stream.begin_transaction()
         stream.write([{"id": number, "name": "", "p": number} for number in range(5)])
         stream.commit()
@@ -289,7 +289,9 @@ def test_a_commit_asks_the_store_once_for_all_its_files(
     assert len(wh.rows("t")) == 5
 
 
-def test_r8_one_heartbeat_keeps_the_whole_batch_alive(wh: Warehouse, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_r8_heartbeats_keep_the_open_transaction_alive(
+    wh: Warehouse, monkeypatch: pytest.MonkeyPatch
+) -> None:
     simple(wh)
     asked = []
     heartbeat = wh.store.heartbeat
@@ -299,21 +301,23 @@ def test_r8_one_heartbeat_keeps_the_whole_batch_alive(wh: Warehouse, monkeypatch
         return heartbeat(ids)
 
     monkeypatch.setattr(wh.store, "heartbeat", noted)
-    with wh.connect("t", batch_size=3, settings={"hive.txn.timeout": "1s"}) as stream:
+    with wh.connect("t", settings={"hive.txn.timeout": "1s"}) as stream:
         send(stream, 1)
+        stream.begin_transaction()
         stream._context.transactions.heartbeats.beat()
-        assert asked[-1] == tuple(txn_id for txn_id, _ in stream.transactions[1:])
+        assert asked[-1] == (stream.ids[0],)
+    count = len(asked)
     stream._context.transactions.heartbeats.beat()
-    assert len(asked[-1]) == 2  # none after the end
+    assert len(asked) == count  # none after the end
 
 
 def test_a_reaped_transaction_cannot_go_on(wh: Warehouse) -> None:
     simple(wh)
-    with wh.connect("t", batch_size=3) as stream:
+    with wh.connect("t") as stream:
         send(stream, 1)
         stream.begin_transaction()
         stream.write(batch_of(2))
-        wh.store.abort_txns([txn_id for txn_id, _ in stream.transactions], "reaped")  # type: ignore[misc]
+        wh.store.abort_txns([stream.ids[0]], "reaped")
         stream._asked_at = 0
         with pytest.raises(TransactionAbortedError):
             stream.write(batch_of(3))
@@ -322,7 +326,7 @@ def test_a_reaped_transaction_cannot_go_on(wh: Warehouse) -> None:
         assert stream.stats.aborted_transactions >= 1
         stream.begin_transaction()
         stream.write(batch_of(4))
-        wh.store.abort_txns([txn_id for txn_id, _ in stream.transactions], "reaped")  # type: ignore[misc]
+        wh.store.abort_txns([stream.ids[0]], "reaped")
         with pytest.raises(TransactionAbortedError):
             stream.commit()
         assert wh.rows("t") == [(1, "n1")]
@@ -332,17 +336,15 @@ def test_a_reaped_transaction_cannot_go_on(wh: Warehouse) -> None:
     with wh.connect("t") as stream:
         stream.begin_transaction()
         stream.write(batch_of(6))
-        wh.store.abort_txns([txn_id for txn_id, _ in stream.transactions], "reaped")  # type: ignore[misc]
+        wh.store.abort_txns([stream.ids[0]], "reaped")
         with pytest.raises(TransactionAbortedError):
             stream.commit()
     assert not [name for name in wh.files("t") if name.startswith("delta_0000010")]
 
 
-def test_a_failed_write_ends_the_batch_and_shows_nothing(
-    wh: Warehouse, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_failed_commit_shows_nothing(wh: Warehouse, monkeypatch: pytest.MonkeyPatch) -> None:
     simple(wh)
-    with wh.connect("t", batch_size=3) as stream:
+    with wh.connect("t") as stream:
         send(stream, 1)
         stream.begin_transaction()
         stream.write(batch_of(2))
@@ -354,37 +356,36 @@ def test_a_failed_write_ends_the_batch_and_shows_nothing(
             patch.setattr("hiveacid.storage.local_file_system.LocalFileSystem.replace_tail", full)
             with pytest.raises(StorageError):
                 stream.commit()
-        assert stream.stats.aborted_transactions == 2
+        assert stream.stats.aborted_transactions == 1
         assert wh.rows("t") == [(1, "n1")]
         send(stream, 3)
-        assert stream.transactions[0][1] == 4
+        assert stream.ids[1] == 3
     assert wh.rows("t") == [(1, "n1"), (3, "n3")]
     assert wh.findings("t") == []
 
 
 def test_a_table_overwritten_between_two_transactions_gets_rows_above_the_new_base(wh: Warehouse) -> None:
     simple(wh)
-    with wh.connect("t", batch_size=10) as stream:
+    with wh.connect("t") as stream:
         send(stream, 1)
         overwrite(wh, "t")
         send(stream, 2)
-        assert stream.transactions[0][1] == 12
+        assert stream.ids[1] == 3
         assert wh.rows("t") == [(2, "n2")]
     simple_part = f"CREATE TABLE p (id INT, name STRING) PARTITIONED BY (p INT) {ACID}"
     wh.create(simple_part)
-    with wh.connect("p", batch_size=10) as stream:
+    with wh.connect("p") as stream:
         stream.begin_transaction()
         stream.write([{"id": 1, "p": 1}])
         stream.commit()
         overwrite(wh, "p", "p=2")
         stream.begin_transaction()
         stream.write([{"id": 2, "p": 2}])
-        with pytest.raises(WriteConflictError, match="p=2"):
-            stream.commit()
+        stream.commit()
         stream.begin_transaction()
         stream.write([{"id": 3, "p": 2}])
         stream.commit()
-    assert sorted(row[0] for row in wh.rows("p")) == [1, 3]
+    assert sorted(row[0] for row in wh.rows("p")) == [1, 2, 3]
 
 
 def overwrite(wh: Warehouse, table: str, partition: str = "") -> None:
@@ -399,7 +400,7 @@ def overwrite(wh: Warehouse, table: str, partition: str = "") -> None:
 
 def test_a_changed_table_gets_rows_of_its_new_columns(wh: Warehouse) -> None:
     simple(wh)
-    with wh.connect("t", batch_size=10) as stream:
+    with wh.connect("t") as stream:
         send(stream, 1)
         table = wh.store.get_table(T)
         assert table is not None
@@ -415,7 +416,7 @@ def test_insert_only_tables_get_a_delta_for_each_transaction(wh: Warehouse) -> N
         "CREATE TABLE t (id INT, c CHAR(3), d DECIMAL(5,1)) STORED AS ORC TBLPROPERTIES "
         "('transactional'='true','transactional_properties'='insert_only')"
     )
-    with wh.connect("t", batch_size=3) as stream:
+    with wh.connect("t") as stream:
         for number in (1, 2):
             stream.begin_transaction()
             stream.write([{"id": number, "c": "x", "d": Decimal("1.5")}])
@@ -478,8 +479,6 @@ def test_what_cannot_be_streamed_into_is_refused(wh: Warehouse) -> None:
     with pytest.raises(NoSuchTableError):
         wh.connect("nothing")
     simple(wh)
-    with pytest.raises(ConfigError):
-        wh.connect("t", batch_size=0)
     with wh.connect("t") as stream:
         for verb in (stream.commit, stream.abort, lambda: stream.write({"id": 1})):
             with pytest.raises(TransactionStateError):
@@ -498,16 +497,14 @@ def test_what_cannot_be_streamed_into_is_refused(wh: Warehouse) -> None:
 
 def test_large_transactions_are_written_as_they_come(wh: Warehouse, monkeypatch: pytest.MonkeyPatch) -> None:
     simple(wh)
-    monkeypatch.setattr("hiveacid.streaming.transaction_batch._MAX_BUFFERED_BYTES", 1000)
-    for size in (1, 2):
-        with wh.connect("t", batch_size=size) as stream:
+    monkeypatch.setattr("hiveacid.streaming.stream_transaction._MAX_BUFFERED_BYTES", 1000)
+    for number in (1, 2):
+        with wh.connect("t") as stream:
             stream.begin_transaction()
             for start in range(0, 1000, 100):
                 stream.write(batch_of(*range(start, start + 100)))
-            batch = stream._batch
-            assert isinstance(batch, TransactionBatch)
-            assert batch._files[(), 0].stripes.size > 1000
-            assert len(wh.rows("t")) == 1000 * (size - 1)
+            assert stream._current._files[(), 0].stripes.size > 1000  # type: ignore[union-attr]
+            assert len(wh.rows("t")) == 1000 * (number - 1)
             stream.commit()
     found = wh.events("t")[""]
     assert [(event[2], event[3][0]) for event in found] == [(n, n) for n in range(1000)] * 2
@@ -545,10 +542,10 @@ def test_one_thread_at_a_time(wh: Warehouse) -> None:
         stream.commit()
 
 
-def test_transactions_that_a_stream_did_not_use_leave_nothing(wh: Warehouse) -> None:
+def test_a_transaction_that_a_stream_did_not_use_leaves_nothing(wh: Warehouse) -> None:
     """An ordinary end: no aborted write id stays, which every later begin would read."""
     simple(wh)
-    with wh.connect("t", batch_size=10) as stream:
+    with wh.connect("t") as stream:
         send(stream, 1)
         stream.begin_transaction()
     assert wh.rows("t") == [(1, "n1")]
@@ -556,14 +553,14 @@ def test_transactions_that_a_stream_did_not_use_leave_nothing(wh: Warehouse) -> 
     assert wh.findings("t") == []
 
 
-def test_a_batch_that_published_nothing_leaves_nothing(wh: Warehouse) -> None:
+def test_a_transaction_that_published_nothing_leaves_nothing(wh: Warehouse) -> None:
     """Its rows were staged only: no write id stays aborted, and the staging directory is gone."""
     simple(wh)
     name = TableName("default", "t")
-    with wh.connect("t", batch_size=3) as stream:
+    with wh.connect("t") as stream:
         stream.begin_transaction()
         stream.write(batch_of(1))
-        stream._batch._files[(), 0].spill()  # type: ignore[union-attr]
+        stream._current._files[(), 0].spill()  # type: ignore[union-attr]
         assert len(list((wh.root / "t").glob(".hiveacid*/*"))) == 1
     assert wh.store.aborted_write_ids(name) == ()
     assert list((wh.root / "t").iterdir()) == []

@@ -29,7 +29,7 @@ def test_what_hive_streamed_is_continued(golden: Golden, wh: Warehouse, tmp_path
     high = parse_write_id_list(golden.valid_write_ids).high_watermark
     given = before[0][3]
     assert isinstance(given, tuple)
-    with wh.connect(str(table.name), batch_size=3) as stream:
+    with wh.connect(str(table.name)) as stream:
         for kept in (True, False, True):
             stream.begin_transaction()
             stream.write([dict(zip(names, given, strict=True))])

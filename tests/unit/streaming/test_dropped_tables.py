@@ -45,10 +45,10 @@ def contents(wh: Warehouse) -> dict[str, bytes]:
 @pytest.mark.parametrize("how", ["close", "begin"])
 def test_an_idle_stream_ends_without_touching_the_files_of_a_newer_table(wh: Warehouse, how: str) -> None:
     wh.create(SQL)
-    old = wh.connect("t", batch_size=10)
+    old = wh.connect("t")
     put(old, 0, 3)
     make_again(wh)
-    with wh.connect("t", batch_size=10) as new:
+    with wh.connect("t") as new:
         put(new, 1000, 500)
         before = contents(wh)
         if how == "begin":
@@ -63,13 +63,13 @@ def test_an_idle_stream_ends_without_touching_the_files_of_a_newer_table(wh: War
 
 def test_a_stream_paused_past_its_timeout_writes_nothing_into_a_newer_table(wh: Warehouse) -> None:
     wh.create(SQL)
-    old = wh.connect("t", batch_size=10)
+    old = wh.connect("t")
     put(old, 0, 3)
     old.begin_transaction()
     old.write(rows(3, 3))
-    wh.store.abort_txns([txn_id for txn_id, _ in old.transactions], "no heartbeat")
+    wh.store.abort_txns([old.ids[0]], "no heartbeat")  # type: ignore[index]
     make_again(wh)
-    with wh.connect("t", batch_size=10) as new:
+    with wh.connect("t") as new:
         put(new, 1000, 500)
         before = contents(wh)
         with pytest.raises(TransactionAbortedError):
@@ -79,27 +79,23 @@ def test_a_stream_paused_past_its_timeout_writes_nothing_into_a_newer_table(wh: 
     assert len(wh.rows("t")) == 500
 
 
-@pytest.mark.parametrize("batch_size", [1, 10])
 @pytest.mark.parametrize(
     "step", ["claim_directory", "write_bytes", "link_file", "move_file", "replace_tail", "_sync"]
 )
 @pytest.mark.parametrize("killed", [False, True])
 def test_a_stream_paused_at_any_step_of_its_commit_changes_no_file_of_a_newer_table(
-    wh: Warehouse, monkeypatch: pytest.MonkeyPatch, batch_size: int, step: str, *, killed: bool
+    wh: Warehouse, monkeypatch: pytest.MonkeyPatch, step: str, *, killed: bool
 ) -> None:
     """Paused between the last question to the store and each system call; then it goes on, or is killed after the step."""
     wh.create(SQL)
-    old = wh.connect("t", batch_size=batch_size)
-    if batch_size > 1:
-        put(old, 0, 3)
-    new = wh.connect("t", batch_size=batch_size)
+    old, new = wh.connect("t"), wh.connect("t")
     paused: list[dict[str, bytes]] = []
 
     def pause(method: Any) -> Any:
         def run(*args: Any, **options: Any) -> Any:
             if not paused and old.in_transaction:
                 paused.append({})
-                wh.store.abort_txns([txn_id for txn_id, _ in old.transactions], "no heartbeat")
+                wh.store.abort_txns([old.ids[0]], "no heartbeat")  # type: ignore[index]
                 make_again(wh)
                 put(new, 1000, 5)
                 paused[0] = contents(wh)
@@ -116,7 +112,7 @@ def test_a_stream_paused_at_any_step_of_its_commit_changes_no_file_of_a_newer_ta
     with monkeypatch.context() as patches:
         patches.setattr(LocalFileSystem, step, pause(getattr(LocalFileSystem, step)))
         if killed:
-            patches.setattr("hiveacid.streaming.connection.Connection._abort_batch", lambda *_: None)
+            patches.setattr("hiveacid.streaming.connection.Connection._abort_current", lambda *_: None)
         with pytest.raises((HiveAcidError, SystemExit)):
             old.commit()
     assert paused
@@ -134,7 +130,7 @@ def test_a_dead_stream_leaves_the_rows_of_the_table_that_came_after_it(wh: Wareh
     old = wh.connect("t")
     old.begin_transaction()
     old.write(rows(0, 3))
-    wh.store.abort_txns([txn_id for txn_id, _ in old.transactions], "no heartbeat")
+    wh.store.abort_txns([old.ids[0]], "no heartbeat")  # type: ignore[index]
     location = wh.root / "t"
     wh.store.drop_table(T)
     shutil.rmtree(location)

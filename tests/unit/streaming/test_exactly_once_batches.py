@@ -19,7 +19,7 @@ from hiveacid.errors import (
     TransactionStateError,
     WriteConflictError,
 )
-from hiveacid.ports.transactions import Client
+from hiveacid.ports.transactions import Client, Operation, Written
 from hiveacid.streaming import Connection, StreamingQueryWriter
 from support.crash.faults import (
     Faults,
@@ -138,7 +138,8 @@ def test_an_overwritten_partition_is_written_again(wh: Warehouse) -> None:
             (txn_id,) = wh.store.open_txns(Client("u", "h", "a"))
             (write_id,) = wh.store.allocate_write_ids([txn_id], stream.connection.table)
             (wh.root / "t" / "p=1" / f"base_{write_id:07d}").mkdir(parents=True)
-            wh.store.commit_txn(txn_id)
+            overwritten = Written(stream.connection.table, "p=1", Operation.UPDATE, replaced=True)
+            wh.store.commit_txn(txn_id, written=[overwritten])
         yield some(batch)
 
     assert stream.deliver(0, lambda: rows(0)) == 30
@@ -168,13 +169,13 @@ def test_rows_of_an_aborted_transaction_keep_nobody_from_a_new_partition(
 ) -> None:
     """Hive's streaming writes a directory with the ids of the whole batch, of which another is committed in another partition."""
     wh.create(f"CREATE TABLE p (id INT, name STRING) PARTITIONED BY (p INT) {ACID}")
-    with wh.connect("p", batch_size=4) as stream:
+    with wh.connect("p") as stream:
         stream.begin_transaction()
         stream.write([{"id": 1, "p": 1}])
         stream.commit()
         stream.begin_transaction()
         stream.write([{"id": 2, "p": 2}])
-        aborted = stream.transactions[1][0]
+        aborted = stream.ids[0]  # type: ignore[index]
 
         def abort_then_commit(*args: Any, commit: Any = wh.store.commit_txn, **options: Any) -> None:
             wh.store.abort_txns([aborted], "timed out")
@@ -199,7 +200,7 @@ def test_rows_of_an_aborted_transaction_keep_nobody_from_a_new_partition(
 def test_a_partition_that_a_stream_creates_meanwhile_holds_no_leftovers(wh: Warehouse) -> None:
     """The stream's directory has an older id, too, which is committed in another partition."""
     wh.create(f"CREATE TABLE p (id INT, name STRING) PARTITIONED BY (p INT) {ACID}")
-    with wh.connect("p", batch_size=4) as first, wh.connect("p") as second:
+    with wh.connect("p") as first, wh.connect("p") as second:
         for number in (1, 2):
             first.begin_transaction()
             if number == 2:

@@ -15,7 +15,7 @@ from hiveacid.core.format.names import BaseName, DeltaName
 from hiveacid.core.model import TableName, TxnId, WriteId
 from hiveacid.errors import HiveAcidError, StorageError, TransactionAbortedError
 from hiveacid.storage.local_file_system import LocalFileSystem
-from hiveacid.streaming import transaction_batch
+from hiveacid.streaming import stream_transaction
 from hiveacid.table.cleaning.clean_compacted_and_aborted import clean_aborted
 
 T = TableName("default", "t")
@@ -47,7 +47,7 @@ def test_files_of_a_forgotten_write_id_stay_invisible_in_a_later_partition(
         late = wh.connect("t")
         late.begin_transaction()
         late.write([{"id": 666, "p": "b"}])
-        txn_id, write_id = late.transactions[0]
+        txn_id, write_id = late.ids  # type: ignore[misc]
         wh.store.abort_txns([TxnId(txn_id)], "no heartbeat")
         if made_before:
             drop_partitions(
@@ -89,7 +89,7 @@ def test_a_late_write_into_a_partition_without_a_directory_stays_invisible(wh: W
     with hiveacid.open(str(wh.root)) as warehouse:
         late = wh.connect("t")
         late.begin_transaction()
-        txn_id, write_id = late.transactions[0]
+        txn_id, write_id = late.ids  # type: ignore[misc]
         wh.store.abort_txns([TxnId(txn_id)], "no heartbeat")
         _put(wh, 1, "a", overwrite=True)
         clean_aborted(warehouse.context, T)
@@ -111,8 +111,8 @@ def test_the_cleaner_goes_on_beside_a_reader_that_is_older_than_an_aborted_and_a
         reader = context.transactions.begin(context.settings)
         late = wh.connect("t")
         late.begin_transaction()
-        wh.store.abort_txns([TxnId(late.transactions[0][0])], "no heartbeat")
-        _put(wh, 2, "a", batch_size=3)
+        wh.store.abort_txns([late.ids[0]], "no heartbeat")
+        _put(wh, 2, "a")
         left = wh.root / "t" / "p=a" / DeltaName(False, WriteId(2), WriteId(2), 0).format()
         left.mkdir()
         (left / "bucket_00000").write_bytes(b"")
@@ -142,12 +142,12 @@ def test_a_writer_whose_staging_the_cleaner_has_taken_hears_of_its_time_out(
 
     def pause(fs: LocalFileSystem, path: str, data: bytes, *, durable: bool = True) -> None:
         if late.in_transaction and ".hiveacid-staging-" in path:
-            wh.store.abort_txns([TxnId(late.transactions[0][0])], "no heartbeat")
+            wh.store.abort_txns([late.ids[0]], "no heartbeat")
             raise StorageError(f"cannot write {path}: No such file or directory")
         write(fs, path, data, durable=durable)
 
     monkeypatch.setattr(LocalFileSystem, "write_bytes", pause)
-    monkeypatch.setattr(transaction_batch, "_MAX_BUFFERED_BYTES", 0)
+    monkeypatch.setattr(stream_transaction, "_MAX_BUFFERED_BYTES", 0)
     go_on = {"commit": late.commit, "write": lambda: late.write([{"id": 2}])}[step]
     with pytest.raises(TransactionAbortedError, match="was aborted while its statement ran"):
         go_on()

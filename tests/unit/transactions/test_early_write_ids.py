@@ -91,9 +91,9 @@ def test_rows_below_a_base_of_somebody_who_came_in_between_are_refused(
     table: Any = SimpleNamespace(name=TABLE)
     if ends == "commits":
         with pytest.raises(WriteConflictError, match="overwrote"):
-            require_not_overtaken(LocalFileSystem(), table, txn, WriteId(1), [str(tmp_path)], early=False)
+            require_not_overtaken(LocalFileSystem(), table, txn, WriteId(1), [str(tmp_path)])
     else:
-        require_not_overtaken(LocalFileSystem(), table, txn, WriteId(1), [str(tmp_path)], early=False)
+        require_not_overtaken(LocalFileSystem(), table, txn, WriteId(1), [str(tmp_path)])
     txn.abort("done")
 
 

@@ -121,9 +121,10 @@ class ExecutorTimeZones:
     def are_alike(self, spark: SparkSession, zone: str, other: str) -> bool:
         """Tell whether two names mean zones with the same rules (``UTC`` and ``Etc/UTC``); ask the JVM once."""
         if zone != other and (zone, other) not in self.alike:
+            jvm: JavaObject = spark._jvm  # noqa: SLF001
             zone_of: Callable[[str], JavaObject] = (
-                spark._jvm.org.apache.spark.sql.catalyst.util.DateTimeUtils.getZoneId
-            )  # type: ignore[union-attr] # noqa: SLF001
+                jvm.org.apache.spark.sql.catalyst.util.DateTimeUtils.getZoneId
+            )
             self.alike[zone, other] = bool(zone_of(zone).getRules().equals(zone_of(other).getRules()))
         return zone == other or self.alike[zone, other]
 

@@ -51,10 +51,7 @@ def known_partitions(context: WriterContext, table: TableDefinition, txn: Transa
 
 @dataclass
 class OutputDirectories:
-    """Directories of one statement or of one transaction of a stream, by row kind and partition; it also collects new partitions.
-
-    ``early``: the write id is older than the lock (`require_not_overtaken`).
-    """
+    """Directories of one statement or of one transaction of a stream, by row kind and partition; it also collects new partitions."""
 
     context: WriterContext
     table: TableDefinition
@@ -63,7 +60,6 @@ class OutputDirectories:
     write_id: WriteId
     statement_ids: dict[StagedKind, int]
     overwrite: bool = False
-    early: bool = False
     used_locations: dict[PartitionValues, str] = field(default_factory=dict)
     directories: dict[str, PartitionValues] = field(default_factory=dict)
     _staging: str | None = None
@@ -174,7 +170,7 @@ class OutputDirectories:
                 exists = partial(self._exists_by_now, values)
                 require_no_leftovers(self.context.fs, location, committed, exists)
         used = list(self.used_locations.values()) if self.table.partition_columns else [self.table.location]
-        require_not_overtaken(self.context.fs, self.table, self.txn, self.write_id, used, early=self.early)
+        require_not_overtaken(self.context.fs, self.table, self.txn, self.write_id, used)
 
     def _exists_by_now(self, values: PartitionValues) -> bool:
         """Tell whether the catalog has a partition, which another writer may have created meanwhile."""

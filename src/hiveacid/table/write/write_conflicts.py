@@ -45,19 +45,16 @@ def require_not_overtaken(
     txn: Transaction,
     write_id: WriteId,
     locations: Iterable[str],
-    *,
-    early: bool,
 ) -> None:
     """Refuse rows that no reader would see: a base with a higher write id lies above them.
 
-    A transaction of several statements has its write id from the first of them. One on a metastore, and one of a stream
-    (``early``), have it before their lock. Before it gets the lock, another transaction may overwrite the location (INSERT
-    OVERWRITE, TRUNCATE), and readers of the new base ignore smaller write ids. Under the lock no such base can follow.
-    Raises WriteConflictError.
+    A transaction of several statements has its write id from the first of them, and one on a metastore has it before its
+    lock. Before it gets the lock, another transaction may overwrite the location (INSERT OVERWRITE, TRUNCATE), and readers
+    of the new base ignore smaller write ids. Under the lock no such base can follow. Raises WriteConflictError.
 
     A SQL store refuses such a commit, too (``CommitTxn``). A metastore does not, so that locations are always listed there.
     """
-    early = early or txn.explicit or not txn.store.maintained_by_hiveacid()
+    early = txn.explicit or not txn.store.maintained_by_hiveacid()
     if not early and not txn.has_later_commits(table.name):
         return  # its write id is newer than its lock, or no other transaction committed one in between
     for location in locations:

@@ -1,8 +1,7 @@
-"""Batch of transactions that are opened together (Hive's ``TransactionBatch``); each writes directories of its own."""
+"""Transaction of a stream: the staged files of its rows, which its commit publishes in directories of their own."""
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
@@ -11,7 +10,6 @@ import pyarrow as pa
 from hiveacid.config import Settings
 from hiveacid.core.format.acid_columns import BucketProperty
 from hiveacid.core.model import (
-    Constraint,
     TableDefinition,
     TableKind,
     WriteId,
@@ -20,12 +18,12 @@ from hiveacid.core.model import (
     require_no_check,
 )
 from hiveacid.core.transactions.locks_and_conflicts import LockComponent
-from hiveacid.errors import ConstraintViolationError, StorageError, StoreError
+from hiveacid.errors import ConstraintViolationError, StorageError
 from hiveacid.orc.stored_values import arrow_schema
 from hiveacid.orc.writing import RecordKeys, StripeBlock, encode_rows
 from hiveacid.ports.catalog import Catalog
 from hiveacid.ports.file_system import FileSystem
-from hiveacid.ports.transactions import Begun, Operation, Remains
+from hiveacid.ports.transactions import Operation, Start
 from hiveacid.spark.write.staged_files import StagedFile, StagedKind, TaskReport
 from hiveacid.storage.staging import delete_staging, new_staging_directory
 from hiveacid.streaming.stream_target import StreamTarget, split_by_partition_and_bucket
@@ -33,10 +31,8 @@ from hiveacid.table.cast_to_table_columns import single_batch
 from hiveacid.table.partitions import PartitionValues, partition_name
 from hiveacid.table.write.output_directories import OutputDirectories, known_partitions, record_written
 from hiveacid.table.write.publish import PublishedFiles, StripeFile
-from hiveacid.table.write.write_conflicts import insert_lock_type, is_overwritten
+from hiveacid.table.write.write_conflicts import insert_lock_type
 from hiveacid.transactions.transaction import Transaction, Transactions
-
-logger = logging.getLogger(__name__)
 
 _MAX_BUFFERED_BYTES = 128 << 20  # rows in memory
 _BYTES_OF_ARRAY = 1000  # beside its values: a record of ten columns alone takes 9 KB
@@ -118,116 +114,66 @@ class StreamContext:
 
 
 @dataclass
-class TransactionBatch:
-    """``count`` transactions on one table, used one after the other.
+class StreamTransaction:
+    """One transaction on a table, from its lock to its commit or abort.
 
-    ``overwrite`` (only with one transaction): its rows replace the rows of their partitions, or of the whole table.
+    ``overwrite``: its rows replace the rows of their partitions, or of the whole table.
     """
 
     context: StreamContext
     target: StreamTarget
-    transactions: list[Transaction]
-    write_ids: tuple[WriteId, ...]
-    index: int = -1  # of the current transaction
-    closed: bool = False
+    txn: Transaction
+    outputs: OutputDirectories
+    overwrite: bool
     bytes: int = 0  # of committed files
-    overwrite: bool = False
-    _written_before: set[PartitionValues] = field(default_factory=set)  # by earlier transactions of the batch
-    # of the current transaction:
     _files: dict[tuple[PartitionValues, int], StreamFile] = field(default_factory=dict)
-    _outputs: OutputDirectories | None = None
-    _staging: str = ""
-    _constraints: tuple[Constraint, ...] = ()
+
+    def __post_init__(self) -> None:
+        """Read the table's constraints, and name the staging directory."""
+        name = self.target.table.name
+        self._constraints = self.context.catalog.enabled_constraints(name)
+        require_no_check(name, self._constraints)
+        self._staging = new_staging_directory(self.target.table.location, self.txn.txn_id)
 
     @classmethod
-    def open(
-        cls, context: StreamContext, target: StreamTarget, count: int, *, overwrite: bool = False
-    ) -> TransactionBatch:
-        """Open the transactions and allocate their write ids; all of them get heartbeats from now on."""
-        work, asked_at = context.transactions, context.transactions.clock.now()
-        ids = work.store.open_txns(work.client, count)
-        try:
-            write_ids = work.store.allocate_write_ids(ids, target.table.name)
-        except BaseException:
-            work.store.abort_txns(ids, "no write ids", Remains.NOTHING)
-            raise
-        transactions = []
-        for txn_id, write_id in zip(ids, write_ids, strict=True):
-            work.heartbeats.track(txn_id)
-            txn = Transaction(work.store, work.heartbeats, context.settings, work.clock, txn_id)
-            txn.alive_at = asked_at
-            txn.record_begun(Begun(txn_id, allocated={target.table.name: write_id}))
-            transactions.append(txn)
-        return cls(context, target, transactions, write_ids, overwrite=overwrite)
+    def begin(
+        cls, context: StreamContext, target: StreamTarget, *, overwrite: bool = False
+    ) -> StreamTransaction | None:
+        """Begin with the lock and the write id; None if the table was changed or replaced before the lock was granted.
 
-    @property
-    def txn(self) -> Transaction:
-        """Return the current transaction."""
-        return self.transactions[self.index]
+        Raises LockTimeoutError, and UnsupportedFeatureError for a table with a CHECK constraint.
+        """
+        table, work = target.table, context.transactions
+        name = table.name
+        kind = insert_lock_type(context.settings, work.store, overwrite=overwrite)
+        operation = Operation.UPDATE if overwrite else Operation.INSERT
+        partition = None if target.dynamic else partition_name(table, target.static)
+        lock = LockComponent(kind, name.database, name.name, partition, operation)
+        txn = work.begin(context.settings, start=Start((lock,), (name,), (name,)))
+        try:
+            now = context.catalog.get_table(name)
+            if now != table or not table.is_same_table(now):
+                txn.abort("the table was changed before the stream had its lock")
+                return None
+            outputs = OutputDirectories(
+                context,
+                table,
+                txn,
+                known_partitions(context, table, txn),
+                txn.write_id(name, publishing=False),
+                {StagedKind.INSERTED: txn.next_statements(1)[0]},
+                overwrite=overwrite,
+            )
+            txn.pending.on_abort.append(outputs.remove)
+            return cls(context, target, txn, outputs, overwrite)
+        except BaseException:
+            txn.abort("a transaction of the stream could not begin")
+            raise
 
     @property
     def write_id(self) -> WriteId:
-        """Return the write id of the current transaction."""
-        return self.write_ids[self.index]
-
-    @property
-    def outputs(self) -> OutputDirectories:
-        """Return the directories of the current transaction, which has begun."""
-        assert self._outputs is not None  # noqa: S101 - `begin`
-        return self._outputs
-
-    @property
-    def is_used_up(self) -> bool:
-        """Tell whether all transactions of the batch have begun, or the batch is closed."""
-        return self.closed or self.index + 1 >= len(self.transactions)
-
-    def begin(self) -> bool:
-        """Begin the next transaction and take its lock.
-
-        Returns False if the table was overwritten or changed since the batch was opened: no reader would see the rows, and
-        a new batch is needed. Raises LockTimeoutError, TransactionAbortedError; then the batch is closed.
-        """
-        self.index += 1
-        self._written_before.update(values for values, _ in self._files)
-        self._files = {}
-        table = self.target.table
-        try:
-            name, store = table.name, self.context.transactions.store
-            kind = insert_lock_type(self.context.settings, store, overwrite=self.overwrite)
-            operation = Operation.UPDATE if self.overwrite else Operation.INSERT
-            partition = None if self.target.dynamic else partition_name(table, self.target.static)
-            self.txn.lock([LockComponent(kind, name.database, name.name, partition, operation)])
-            self._constraints = self.context.catalog.enabled_constraints(name)
-            require_no_check(name, self._constraints)
-            self._staging = new_staging_directory(table.location, self.txn.txn_id)
-            self._outputs = OutputDirectories(
-                self.context,
-                table,
-                self.txn,
-                known_partitions(self.context, table, self.txn),
-                self.write_id,
-                {StagedKind.INSERTED: self.txn.next_statements(1)[0]},
-                overwrite=self.overwrite,
-                early=True,
-            )
-            self.txn.pending.on_abort.append(self._outputs.remove)
-            return self._is_current()
-        except BaseException:
-            self.close("a transaction of the batch could not begin")
-            raise
-
-    def _is_current(self) -> bool:
-        table = self.target.table
-        now = self.context.catalog.get_table(table.name)
-        if now != table or not table.is_same_table(now):
-            return False
-        if self.target.dynamic:
-            expected = self._written_before
-        else:
-            expected = {self.outputs.known_partitions.values_of(self.target.static)}
-        fs, store = self.context.fs, self.context.transactions.store
-        locations = map(self.outputs.find_location, expected)
-        return not any(is_overwritten(fs, store, table, location, self.write_id) for location in locations)
+        """Return the write id of the rows."""
+        return self.outputs.write_id
 
     def write(self, rows: pa.RecordBatch) -> None:
         """Add rows with the target's columns. Raises ConstraintViolationError for NULL in a NOT NULL column."""
@@ -271,36 +217,15 @@ class TransactionBatch:
         rows = published.total(StagedKind.INSERTED)
         record_written(self.outputs, published, rows, "STREAM")
         self.txn.commit()
-        self.bytes += published.bytes
-        self._clear_staging()
+        self.bytes = published.bytes
+        delete_staging(self.context.fs, self._staging)
         return rows
 
     def abort(self, reason: str) -> None:
-        """Abort the current transaction; the next one can begin."""
+        """Abort the transaction, unless it has ended, and delete what it staged."""
         self._files = {}
         self.txn.abort(reason)
-        self._clear_staging()
-
-    def close(self, reason: str = "the stream was closed") -> int:
-        """Abort the remaining transactions; return their number."""
-        self.closed = True
-        work = self.context.transactions
-        count = sum(not txn.ended for txn in self.transactions)
-        if self.index >= 0 and not self.txn.ended:
-            self.abort(reason)
-        not_begun = [txn for txn in self.transactions if not txn.ended]
-        try:
-            if not_begun:
-                work.store.abort_txns([txn.txn_id for txn in not_begun], reason, Remains.NOTHING)
-        except StoreError as error:
-            logger.warning("%d transactions are aborted later, or time out: %s", len(not_begun), error)
-            work.heartbeats.enqueue_abort([txn.txn_id for txn in not_begun], reason)
-        for txn in not_begun:
-            txn.ended = True
-            work.heartbeats.forget(txn.txn_id)
-        self._files = {}
-        self._clear_staging()
-        return count
+        delete_staging(self.context.fs, self._staging)
 
     def _file(self, values: PartitionValues, bucket: int) -> StreamFile:
         values = self.outputs.known_partitions.values_of(values)
@@ -310,7 +235,3 @@ class TransactionBatch:
                 self.target.table, self.target.codec, self.write_id, values, bucket, stripes
             )
         return self._files[values, bucket]
-
-    def _clear_staging(self) -> None:
-        if self._staging:
-            delete_staging(self.context.fs, self._staging)
