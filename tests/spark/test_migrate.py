@@ -89,7 +89,7 @@ def test_from_sqlite_to_postgresql_and_back(
     assert [(row["table"], row["high_watermark"], row["aborted"]) for row in rows[:2]] == [
         ("shop.orders", 5, 1), ("shop.plain", 0, 0),
     ]  # fmt: skip
-    assert {row["view"] for row in rows[2:]} == {"shop.seven", "shop.above"}
+    assert "view shop.above is not moved" in done.stderr
     with hiveacid.connect(spark, warehouse=there, store=url) as acid:
         found = acid.table("shop.orders").definition
         assert (found.property("note"), MIGRATION.of(found)) == ("mine", None)
@@ -97,7 +97,6 @@ def test_from_sqlite_to_postgresql_and_back(
         assert (_ids(acid).high_watermark, _ids(acid).aborted) == (ids.high_watermark, ids.aborted)
         assert [tuple(row) for row in acid.sql(_QUERY).collect()] == before
         assert acid.sql("SELECT * FROM shop.plain").first()[0] == 7
-        assert acid.sql("SELECT * FROM shop.above").first()[0] == 7
         acid.sql("INSERT INTO shop.orders PARTITION (p='x') VALUES (0,'later')")
         assert acid.sql(_QUERY).first()[0][0] == ids.high_watermark + 1
         acid.sql("ALTER TABLE shop.orders PARTITION (p='x') COMPACT 'major' AND WAIT")
@@ -136,7 +135,7 @@ def test_what_was_interrupted_is_brought_to_its_end(spark: SparkSession, tmp_pat
                 one.sql("INSERT INTO shop.orders PARTITION (p='x') VALUES (5, 'no')")
     done = _run("-w", here, "--to-warehouse", there, "shop.orders", to=url)
     assert done.exit_code == 0, done.output
-    assert "view shop.seven was not moved: it reads shop.plain, which is not in" in done.stderr
+    assert "view shop.seven is not moved: run its SHOW CREATE TABLE statement" in done.stderr
     with hiveacid.connect(spark, warehouse=there) as other:
         assert [tuple(row) for row in other.sql(_QUERY).collect()] == before
         other.context.read_leases.close()

@@ -125,28 +125,6 @@ class Migration:
                 self._carry_over(state, own, begun=new is not None)
             return state
 
-    def move_view(self, name: TableName) -> None:
-        """Move a view; the tables that it reads must already be in the target.
-
-        Raises AlreadyExistsError if the target has another table or view of that name, LockTimeoutError, and the error
-        of the target's store for a view that it cannot keep. In all these cases nothing has changed.
-        """
-        source, target = self.source.store, self.target.store
-        with self._locked(self.source, name), self._locked(self.target, name):
-            view, existing = source.get_view(name), target.get_view(name)
-            if view is None:
-                raise errors.NoSuchTableError(f"view {name} was dropped meanwhile")
-            if existing is not None and (existing.text, existing.outputs) != (view.text, view.outputs):
-                raise errors.AlreadyExistsError(f"{self.target.name} has another view {name} already")
-            if existing is None:  # else a move was interrupted
-                self._make_database(name.database)
-                target.create_view(view)
-            try:
-                source.drop_view(name)
-            except errors.UnsupportedFeatureError:  # a materialized one, which is Hive's
-                target.drop_view(name)
-                raise
-
     def _finish_interrupted_move(
         self, name: TableName, new: TableDefinition | None, *, dry_run: bool
     ) -> None:

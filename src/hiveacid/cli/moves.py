@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -24,8 +24,6 @@ if TYPE_CHECKING:
 
     from hiveacid.catalog.migrate import MigratedTable, Migration
     from hiveacid.core.schema.location_overlap import Place
-    from hiveacid.ports.catalog import Catalog
-    from hiveacid.sql.statements import Slice
 
 
 @click.command()
@@ -53,8 +51,7 @@ def migrate(
 ) -> None:
     """Move tables to another store: definitions, partitions, write ids. Their files stay unchanged in their place.
 
-    Views of their databases move, too, if everything that they read is in the new store. Otherwise the command prints why
-    they stay.
+    Views stay: the command names those of the tables' databases, to be created again in the new store.
 
     Tables move from a Hive Metastore to a store of hiveacid's own, back, or between two of the latter. A table is usable
     in exactly one store at any time: as soon as it is in the new store, the old one reports that it does not exist. The
@@ -63,7 +60,7 @@ def migrate(
     if (every and names) or not (every or names):
         raise click.UsageError("give either names of tables or databases (sales.*), or --all")
     target = ConnectionOptions(to_warehouse or connection.warehouse, to, (), connection.verbose)
-    tables, views, failed = _move(connection, names, target, dry_run=dry_run)
+    tables, failed = _move(connection, names, target, dry_run=dry_run)
     for item in tables:
         row = {
             "table": str(item.table.name),
@@ -73,16 +70,14 @@ def migrate(
             "partitions": len(item.partitions),
         }
         click.echo(json.dumps(row, ensure_ascii=False))
-    for view in views:
-        click.echo(json.dumps({"view": view}, ensure_ascii=False))
     if failed:
         raise click.exceptions.Exit(1)
 
 
 def _move(
     connection: ConnectionOptions, names: Sequence[str], to: ConnectionOptions, *, dry_run: bool
-) -> tuple[list[MigratedTable], list[str], int]:
-    """Return the moved tables, the names of the moved views, and the number of tables that failed."""
+) -> tuple[list[MigratedTable], int]:
+    """Return the moved tables, and the number of tables that failed."""
     from hiveacid.catalog.migrate import Migration, MigrationStore  # noqa: PLC0415 - keeps --help fast
     from hiveacid.ports.clock import SystemClock  # noqa: PLC0415
     from hiveacid.storage.local_file_system import LocalFileSystem  # noqa: PLC0415
@@ -110,77 +105,12 @@ def _move(
             if item is not None:
                 moved.append(item)
         databases = {TableName.parse(name).database for name in names}
-        views = migration.views(databases or set(migration.source.store.list_databases()))
-        moved_views = _move_views(migration, views, {item.table.name for item in moved}, dry_run=dry_run)
-    return moved, moved_views, failed
-
-
-def _move_views(
-    migration: Migration, views: Sequence[TableName], moved_tables: Collection[TableName], *, dry_run: bool
-) -> list[str]:
-    """Move the views that read only tables and views of the target; print why the others stay.
-
-    ``moved_tables``: tables that count as moved; with ``dry_run`` those that would be.
-    """
-    reachable, obstacles = set(moved_tables), dict.fromkeys(views, "")
-    moved: list[str] = []
-    has_moved = True
-    while has_moved:
-        has_moved = False
-        for view in list(obstacles):
-            try:
-                obstacles[view] = _find_obstacle(migration, view, reachable)
-                if not obstacles[view] and not dry_run:
-                    migration.move_view(view)
-            except Exception as error:
-                if not is_expected(error):
-                    raise
-                obstacles[view] = str(error)
-            if not obstacles[view]:
-                del obstacles[view]
-                reachable.add(view)
-                moved.append(str(view))
-                has_moved = True
-    for view, reason in obstacles.items():
-        click.echo(
-            f"view {escape_controls(str(view))} was not moved: {escape_controls(reason)}. Run its SHOW CREATE TABLE statement in the new store",
-            err=True,
-        )
-    return moved
-
-
-def _find_obstacle(migration: Migration, view: TableName, reachable: Collection[TableName]) -> str:
-    """Return the reason why a view cannot move to the target, an empty text if it can."""
-    from hiveacid.spark.parser.lexer import mentions  # noqa: PLC0415
-    from hiveacid.sql.binding.table_sources import CHANGE_FUNCTIONS  # noqa: PLC0415
-    from hiveacid.sql.statements import Slice  # noqa: PLC0415
-
-    definition = migration.source.store.get_view(view)
-    if definition is None:
-        return "it was dropped"
-    query = Slice(definition.text)
-    if mentions(query.tokens, CHANGE_FUNCTIONS):
-        return "it calls a change-feed function"
-    target = migration.target.store
-    for read in _named_tables(query, definition.database, migration.source.store):
-        if read not in reachable and target.get_table(read) is None and target.get_view(read) is None:
-            return f"it reads {read}, which is not in {migration.target.name}"
-    return ""
-
-
-def _named_tables(query: Slice, database: str, catalog: Catalog) -> Iterator[TableName]:
-    """Yield the names in a query that have a database, and those of tables and views; a column of such a name counts, too."""
-    tokens = [token for token in query.tokens if token.is_name or token.text == "."]
-    for index, token in enumerate(tokens):
-        if not token.is_name:
-            continue
-        behind = tokens[index + 1 : index + 3]
-        own, qualifier = TableName(database, token.name.lower()), token.name.lower()
-        is_qualifier = len(behind) == 2 and behind[0].text == "."  # noqa: PLR2004 - a dot and a name
-        if is_qualifier and catalog.get_database(qualifier) is not None:
-            yield TableName(qualifier, behind[1].name.lower())
-        elif catalog.get_table(own) is not None or catalog.get_view(own) is not None:
-            yield own
+        for view in migration.views(databases or set(migration.source.store.list_databases())):
+            click.echo(
+                f"view {escape_controls(str(view))} is not moved: run its SHOW CREATE TABLE statement in the new store",
+                err=True,
+            )
+    return moved, failed
 
 
 def _display_name(connection: ConnectionOptions) -> str:
