@@ -103,15 +103,12 @@ class WarehouseConnection(Displayed):
             )
         txn = self.context.read_leases.begin_explicit(self.context.settings)
         try:
-            yield self._inside(txn)
+            yield type(self)(self.context, txn)
             if not txn.ended:
                 txn.commit()
         except BaseException as error:
             txn.abort(str(error)[:200])
             raise
-
-    def _inside(self, txn: Transaction) -> Self:
-        return type(self)(self.context, txn)
 
     def adopt_table(
         self,

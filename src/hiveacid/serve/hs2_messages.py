@@ -230,7 +230,7 @@ class Decoder:
 
     def _value(self, code: int, arguments: Any, depth: int) -> object:
         if code in _FIXED:
-            return self._fixed(code)
+            return _FIXED[code].unpack(self._take(_FIXED[code].size))[0]
         if code == _BINARY:
             return self._text() if arguments == "UTF8" else self._take(self._length())
         if code == _STRUCT:
@@ -276,9 +276,6 @@ class Decoder:
                 self._skip(item, depth + 1)
         else:
             raise ClientProtocolError(f"unknown type {code}")
-
-    def _fixed(self, code: int) -> object:
-        return _FIXED[code].unpack(self._take(_FIXED[code].size))[0]
 
     def _head_of_items(self) -> tuple[int, int]:
         item, count = _ITEMS.unpack(self._take(_ITEMS.size))

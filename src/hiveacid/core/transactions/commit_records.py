@@ -176,10 +176,6 @@ class StreamProgress:
     last_batch_id: int
     writers: tuple[tuple[str, int], ...]
 
-    def epoch_of(self, writer: str) -> int | None:
-        """Return a writer's epoch, None for one that never registered."""
-        return dict(self.writers).get(writer)
-
 
 def register_writer(
     known: StreamProgress | None, stream: StreamKey, writer: str, checkpoint: str, *, restart: bool
@@ -192,7 +188,7 @@ def register_writer(
     """
     if known is None:
         return StreamProgress(stream, checkpoint, 1, -1, ((writer, 1),))
-    epoch = known.epoch_of(writer)
+    epoch = dict(known.writers).get(writer)
     if epoch is not None and epoch < known.epoch:
         raise errors.StreamFencedError(fenced_message(stream))
     if checkpoint != known.checkpoint and known.last_batch_id >= 0 and not restart:

@@ -351,7 +351,9 @@ class MetastoreCompactionQueue:
             CompactionState.REFUSED: "mark_refused",
         }
         if state not in calls or not self.capabilities.remote_workers:
-            raise _hive_services_only(compaction_id)
+            raise UnsupportedFeatureError(
+                f"compaction {compaction_id} of a Hive Metastore is the business of Hive's own services"
+            )
         self._claimed.pop(compaction_id, None)
         job = self._job_of_worker(compaction_id, worker)
         mark_job(self.client, calls[state], job_struct(job), error)
@@ -359,12 +361,6 @@ class MetastoreCompactionQueue:
     def show_compactions(self) -> tuple[Compaction, ...]:
         """See :class:`hiveacid.ports.store.CompactionQueuePort`."""
         return list_jobs(self.client)
-
-
-def _hive_services_only(compaction_id: int) -> UnsupportedFeatureError:
-    return UnsupportedFeatureError(
-        f"compaction {compaction_id} of a Hive Metastore is the business of Hive's own services"
-    )
 
 
 def owner_of(table: TableDefinition | None) -> str | None:

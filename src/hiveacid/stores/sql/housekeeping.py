@@ -21,7 +21,7 @@ from hiveacid.core.transactions.states import TransactionState
 from hiveacid.errors import StorePermissionError
 from hiveacid.ports.transactions import HeartbeatAnswer, Remains
 from hiveacid.stores import refusals
-from hiveacid.stores.refusals import LATEST_WRITER, Limits
+from hiveacid.stores.refusals import LATEST_WRITER
 from hiveacid.stores.sql import commit_records, compaction_queue
 from hiveacid.stores.sql.catalog import require_table
 from hiveacid.stores.sql.database import ARE_OWN, NOW, Database, SqlBase, chunks, write_exactly_once
@@ -84,11 +84,6 @@ class ServiceRegister(SqlBase):
         parameters = {"within": int(within * 1000), "now": self._database.now()}
         rows = self._database.read(lambda connection: connection.execute(_ANNOUNCED, parameters).all())
         return tuple(Service(**row._asdict()) for row in rows)
-
-
-def forget_services(connection: Connection, limits: Limits, now: int | None) -> None:
-    """Drop services that were not announced for ``hive.compactor.worker.timeout``."""
-    connection.execute(_DELETE_SILENT_SERVICES, {"timeout": int(limits.worker_timeout * 1000), "now": now})
 
 
 _PLACE = (written.c.database_name, written.c.table_name, written.c.partition_name)
@@ -203,7 +198,9 @@ class Housekeeping(SqlBase):
         def work(connection: Connection) -> None:
             compaction_queue.requeue_abandoned_jobs(connection, limits, now)
             compaction_queue.prune_history(connection, limits, now)
-            forget_services(connection, limits, now)
+            connection.execute(
+                _DELETE_SILENT_SERVICES, {"timeout": int(limits.worker_timeout * 1000), "now": now}
+            )
             commit_records.prune_commits(connection, limits, now)
             keep_changed_partitions(connection, _SEEN, parameters)
             for statement in _DELETIONS:
