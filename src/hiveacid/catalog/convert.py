@@ -84,7 +84,13 @@ def convert(context: Context, name: TableName, changes: Mapping[str, str]) -> No
     with exclusive_table(context, name) as (table, txn):
         kind = target_kind(table, changes)
         _require_store_can_convert(context, table, kind)
-        definition = _converted_definition(table, kind, changes)
+        replaced = (*KIND_PROPERTIES, CONVERSION.name) if table.kind is TableKind.PLAIN else KIND_PROPERTIES
+        others = {key: value for key, value in changes.items() if key.lower() not in KIND_PROPERTIES}
+        kind_properties = {
+            TRANSACTIONAL.name: "true",
+            TRANSACTIONAL_PROPERTIES.name: "insert_only" if kind is TableKind.INSERT_ONLY else "default",
+        }
+        definition = table.without_properties(*replaced).with_properties(others | kind_properties)
         check_definition(definition)
         txn.pending.add_summary(name, OperationSummary("CONVERT", context.statement))
         if table.kind is kind:
@@ -118,18 +124,6 @@ def _require_store_can_convert(context: Context, table: TableDefinition, kind: T
             f"{table.name}: an insert-only table of a Hive Metastore does not become full ACID: make a "
             "new one by CREATE TABLE … AS SELECT"
         )
-
-
-def _converted_definition(
-    table: TableDefinition, kind: TableKind, changes: Mapping[str, str]
-) -> TableDefinition:
-    replaced = (*KIND_PROPERTIES, CONVERSION.name) if table.kind is TableKind.PLAIN else KIND_PROPERTIES
-    others = {key: value for key, value in changes.items() if key.lower() not in KIND_PROPERTIES}
-    kind_properties = {
-        TRANSACTIONAL.name: "true",
-        TRANSACTIONAL_PROPERTIES.name: "insert_only" if kind is TableKind.INSERT_ONLY else "default",
-    }
-    return table.without_properties(*replaced).with_properties(others | kind_properties)
 
 
 def _locations(context: Context, table: TableDefinition, txn: Transaction) -> list[str]:

@@ -111,10 +111,19 @@ class Migration:
         if old is None:
             self._finish_interrupted_move(name, new, dry_run=dry_run)
             return None
-        self._require_in_no_other_migration(old)
+        mark = MIGRATION.of(old)
+        if mark not in (None, self._mark_in_source):  # else two stores would own it
+            raise errors.CatalogError(
+                f"{old.name} in {self.source.name} is part of an interrupted migration {mark}: complete that one first"
+            )
         if new is not None:
             self._require_created_by_migration(new)
-            self._require_same_table(old, new)
+            # created in the source after an earlier one of its name was moved
+            if MIGRATION.of(old) is None and old.location != new.location and not is_stand_in(new):
+                raise errors.AlreadyExistsError(
+                    f"{self.target.name} has a table {new.name} at {new.location}, whose migration was interrupted just before "
+                    f"its end; {self.source.name} has another table of that name: rename that one, and migrate {new.name} again"
+                )
         with ExitStack() as stack:
             own = stack.enter_context(self._locked(self.source, name))
             stack.enter_context(self._locked(self.target, name))
@@ -146,22 +155,6 @@ class Migration:
     @property
     def _mark_in_target(self) -> str:
         return f"from {self.source.name}"
-
-    def _require_in_no_other_migration(self, old: TableDefinition) -> None:
-        """Refuse a table whose migration to another store, or from one, was interrupted: two stores would own it."""
-        mark = MIGRATION.of(old)
-        if mark not in (None, self._mark_in_source):
-            raise errors.CatalogError(
-                f"{old.name} in {self.source.name} is part of an interrupted migration {mark}: complete that one first"
-            )
-
-    def _require_same_table(self, old: TableDefinition, new: TableDefinition) -> None:
-        """Refuse a table that was created in the source after an earlier one of its name was moved."""
-        if MIGRATION.of(old) is None and old.location != new.location and not is_stand_in(new):
-            raise errors.AlreadyExistsError(
-                f"{self.target.name} has a table {new.name} at {new.location}, whose migration was interrupted just before "
-                f"its end; {self.source.name} has another table of that name: rename that one, and migrate {new.name} again"
-            )
 
     def _require_created_by_migration(self, there: TableDefinition) -> None:
         """Refuse a table of the target that was not created by an earlier call of this migration."""
@@ -362,18 +355,15 @@ class Migration:
         if state.visible:
             target.seed_txns(TxnId(state.visible[-1]))
             if not target.maintained_by_hiveacid():
-                self._require_committed_in_target(state)
+                txns = self.target.store.valid_txns()
+                lost = [txn_id for txn_id in state.visible if not txns.is_valid(TxnId(txn_id))]
+                if lost:
+                    raise errors.UnsupportedFeatureError(
+                        f"{state.table.name} was compacted under transaction ids {lost[:_MAX_IDS_SHOWN]}, which are open or aborted "
+                        f"transactions in {self.target.name}: compact it once more, clean, and try again"
+                    )
         if state.high_watermark:
             target.seed_write_ids(name, state.high_watermark, state.aborted)
-
-    def _require_committed_in_target(self, state: MigratedTable) -> None:
-        txns = self.target.store.valid_txns()
-        lost = [txn_id for txn_id in state.visible if not txns.is_valid(TxnId(txn_id))]
-        if lost:
-            raise errors.UnsupportedFeatureError(
-                f"{state.table.name} was compacted under transaction ids {lost[:_MAX_IDS_SHOWN]}, which are open or aborted "
-                f"transactions in {self.target.name}: compact it once more, clean, and try again"
-            )
 
 
 def _was_committed(table: TableDefinition, txns: ValidTxnList, txn_id: int) -> bool:

@@ -173,20 +173,17 @@ class StatementThread:
                 with tagged_jobs(self.session.context.env, running.tag):
                     return work()
             finally:
-                self._let_analyse()
+                # before anything else runs in the session: the work is over
+                with self._lock:
+                    self._current = None
+                    if self._analysis is not None:
+                        self._analysis.restore()
         except CommitStateUnknownError:  # the rows may be visible: do not report a cancelled statement
             raise
         except Exception as error:
             if not running.cancelled.is_set():
                 raise
             raise StatementCancelledError(self._roll_back()) from error
-
-    def _let_analyse(self) -> None:
-        """End the cancels of the current statement, whose work is over, before anything else runs in the session."""
-        with self._lock:
-            self._current = None
-            if self._analysis is not None:
-                self._analysis.restore()
 
     def _roll_back(self) -> str:
         """Roll back the open transaction, if any, after a cancelled statement; return the error message."""

@@ -120,7 +120,13 @@ class ValidWriteIdList:
 
     def visible_share(self, low: int, high: int) -> RangeShare:
         """Return the share of the write ids ``low`` to ``high`` that are visible; SOME: the reader checks each row."""
-        return _valid_range(self.high_watermark, self.open, self.aborted, low, high)
+        if low > self.high_watermark:
+            return RangeShare.NONE
+        reach = min(high, self.high_watermark)
+        invalid = high - reach + _count(self.open, low, reach) + _count(self.aborted, low, reach)
+        if invalid == 0:
+            return RangeShare.ALL
+        return RangeShare.NONE if invalid == high - low + 1 else RangeShare.SOME
 
     def directory_share(self, low: int, high: int) -> RangeShare:
         """Return the share of a directory's write ids that this list admits; NONE: the directory is not used.
@@ -328,15 +334,3 @@ def _contains(ids: Sequence[int], one: int) -> bool:
 
 def _count(ids: Sequence[int], low: int, high: int) -> int:
     return max(0, bisect_right(ids, high) - bisect_left(ids, low))
-
-
-def _valid_range(
-    top: int, open_ids: Sequence[int], aborted: Sequence[int], low: int, high: int
-) -> RangeShare:
-    if low > top:
-        return RangeShare.NONE
-    reach = min(high, top)
-    invalid = high - reach + _count(open_ids, low, reach) + _count(aborted, low, reach)
-    if invalid == 0:
-        return RangeShare.ALL
-    return RangeShare.NONE if invalid == high - low + 1 else RangeShare.SOME

@@ -151,7 +151,13 @@ def _request(have: hive_types.HiveType, want: hive_types.HiveType) -> _Request:
     """Return the type to request for values that are stored as ``have`` in a column of type ``want``."""
     match have, want:
         case hive_types.Primitive(), hive_types.Primitive():
-            return _request_primitive(have, want)
+            if not _is_convertible(have.name, want.name):
+                return _Request(
+                    want,
+                    problem="ORC cannot convert these types, or versions of Hive convert them differently",
+                )
+            bounded = have.name in ("varchar", "char") and want.args and have.args[0] <= want.args[0]
+            return _Request(want, cut=want.name == "varchar" and not bounded)
         case hive_types.Array(element=stored), hive_types.Array(element=wanted):
             item = _request(stored, wanted)
             return _Request(hive_types.Array(item.type), item.cut, item.problem)
@@ -180,15 +186,6 @@ def _request_struct(have: hive_types.Struct, want: hive_types.Struct) -> _Reques
     if any("`" in field.name for field in (*fields, *have.fields)):
         problem = "a field name contains a back-quote, which Spark cannot read"
     return _Request(hive_types.Struct(tuple(fields)), cut, problem)
-
-
-def _request_primitive(have: hive_types.Primitive, want: hive_types.Primitive) -> _Request:
-    if not _is_convertible(have.name, want.name):
-        return _Request(
-            want, problem="ORC cannot convert these types, or versions of Hive convert them differently"
-        )
-    bounded = have.name in ("varchar", "char") and want.args and have.args[0] <= want.args[0]
-    return _Request(want, cut=want.name == "varchar" and not bounded)
 
 
 def _is_convertible(have: str, want: str) -> bool:

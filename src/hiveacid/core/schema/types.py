@@ -303,7 +303,13 @@ class _TypeParser:
         if name == "array":
             return Array(self.read_type(depth))
         if name == "map":
-            return self.read_map(depth)
+            self.skip_blank()
+            start = self.at
+            key = self.read_type(depth)
+            if not isinstance(key, Primitive):
+                self.fail(f"the key of a map must be a primitive type, not {key}", start)
+            self.expect_sign(",")
+            return Map(key, self.read_type(depth))
         if name == "uniontype":
             alternatives = [self.read_type(depth)]
             while self.take_sign(","):
@@ -314,15 +320,6 @@ class _TypeParser:
         while self.take_sign(","):
             fields.append(self.read_field(depth, names))
         return Struct(tuple(fields))
-
-    def read_map(self, depth: int) -> Map:
-        self.skip_blank()
-        start = self.at
-        key = self.read_type(depth)
-        if not isinstance(key, Primitive):
-            self.fail(f"the key of a map must be a primitive type, not {key}", start)
-        self.expect_sign(",")
-        return Map(key, self.read_type(depth))
 
     def read_field(self, depth: int, taken: set[str]) -> Field:
         """Read ``name:type [COMMENT '...']`` (Spark and Trino: without the colon); the comment is dropped."""

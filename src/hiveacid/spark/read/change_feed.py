@@ -133,7 +133,10 @@ def _inserts_and_deletes(
     if bounds is not None and with_events:
         events = _first_deletes(rows, locations, bounds)
         events = F.broadcast(events) if bounds.fits_memory else events
-    overwritten_by = _next_overwrite(overwrites)
+    cases = "".join(
+        f" WHEN {CURRENT_WRITE_ID_COLUMN} < {int(write_id)}L THEN {int(write_id)}L" for write_id in overwrites
+    )
+    overwritten_by = F.expr(f"CASE{cases} END" if cases else "CAST(NULL AS BIGINT)")
     for frame in rows.of(locations, bounds if with_events else None):
         if events is None:
             deleted_by, visible = overwritten_by, frame
@@ -150,14 +153,6 @@ def _first_deletes(rows: _RowSource, locations: Sequence[Location], bounds: Dele
     before = F.expr(row_validity(rows.span.after, CURRENT_WRITE_ID_COLUMN))
     first = F.min(F.when(~before, F.col(CURRENT_WRITE_ID_COLUMN))).alias(_DELETED_BY)
     return events.groupBy("__hiveacid_event_key").agg(first, F.max(before).alias(_DELETED_BEFORE))
-
-
-def _next_overwrite(overwrites: Sequence[int]) -> SparkColumn:
-    """Return the write id of the first overwrite after a row's own; NULL if there is none."""
-    cases = "".join(
-        f" WHEN {CURRENT_WRITE_ID_COLUMN} < {int(write_id)}L THEN {int(write_id)}L" for write_id in overwrites
-    )
-    return F.expr(f"CASE{cases} END" if cases else "CAST(NULL AS BIGINT)")
 
 
 def _change_rows(frame: DataFrame, rows: _RowSource, deleted_by: SparkColumn, *, net: bool) -> DataFrame:

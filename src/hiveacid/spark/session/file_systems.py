@@ -313,13 +313,6 @@ class PartCopier:
         return files.getS3AInternals().getAmazonS3Client("hiveacid")
 
 
-def part_ranges(length: int) -> list[tuple[int, int]]:
-    """Divide the first ``length`` bytes into parts that S3 copies at once: first and last byte of each."""
-    count = -(-length // _COPIED_AT_ONCE)
-    bounds = [length * index // count for index in range(count + 1)]
-    return [(first, after - 1) for first, after in pairwise(bounds)]
-
-
 @dataclass(frozen=True)
 class _Upload:
     jvm: JVMView
@@ -340,7 +333,9 @@ class _Upload:
         return self.jvm.software.amazon.awssdk.services.s3.model
 
     def finish(self, start: int, tail: bytes) -> None:
-        ranges = part_ranges(start)
+        count = -(-start // _COPIED_AT_ONCE)
+        bounds = [start * index // count for index in range(count + 1)]
+        ranges = [(first, after - 1) for first, after in pairwise(bounds)]
         tags = [self._copy(number, *part) for number, part in enumerate(ranges, start=1)]
         tags.append(self._send(len(ranges) + 1, tail))
         parts = self.jvm.java.util.ArrayList()

@@ -140,7 +140,14 @@ class Binder:
             if isinstance(ours, ViewDefinition):
                 source = self._bind_view(piece, relation, ours)
             elif ours.metadata is not None:
-                source = self._metadata_table(piece, relation, ours)
+                if relation.travel is not None:
+                    line, column = piece.position(relation.travel.start)
+                    raise UnsupportedFeatureError(
+                        f"{'.'.join(relation.parts)} shows the present: it cannot be read AS OF",
+                        line=line,
+                        column=column,
+                    )
+                source = ours
             else:
                 named_once = sum(relation.parts[-1] == other.parts[-1] for other in reads.relations) == 1
                 source = TableSource(
@@ -172,17 +179,6 @@ class Binder:
         alias = relation.name if relation.alias is None else str(relation.alias.alias())
         view = None if self.view is None else self.view.name
         return Predicate(text, alias, view) if is_same else None
-
-    def _metadata_table(self, piece: Slice, relation: Relation, source: TableSource) -> TableSource:
-        """Return the source of the metadata; refuse AS OF."""
-        if relation.travel is not None:
-            line, column = piece.position(relation.travel.start)
-            raise UnsupportedFeatureError(
-                f"{'.'.join(relation.parts)} shows the present: it cannot be read AS OF",
-                line=line,
-                column=column,
-            )
-        return source
 
     def _bind_view(self, piece: Slice, relation: Relation, view: ViewDefinition) -> TableSource:
         """Read a catalog view at this statement's snapshot; return the source under which its rows are kept."""

@@ -268,7 +268,14 @@ def _comparable(column: Column, text: str | None) -> Decimal | tuple[int, str] |
 def create_table(execution: ExecutionContext, statement: CreateTable) -> DataFrame | None:
     """CREATE TABLE, with or without a query."""
     if statement.query is not None:
-        return _create_as_select(execution, statement)
+        context = execution.context
+        name = statement.table.resolve(context.database)
+        if statement.if_not_exists and ddl.is_taken(context, name):
+            return write_result(context.env, WriteReport())
+        # table and rows appear together with the commit
+        with execution.binder() as binder:
+            report = create_from(execution, statement, bound_frame(binder, statement.query))
+        return write_result(context.env, report)
     table = new_table_definition(execution, statement)
     ddl.create_table(execution.context, table, if_not_exists=statement.if_not_exists)
     return None
@@ -333,19 +340,6 @@ def create_like(execution: ExecutionContext, statement: CreateTableLike) -> None
         comment=source.comment,
     )
     ddl.create_table(context, table, if_not_exists=statement.if_not_exists)
-
-
-def _create_as_select(execution: ExecutionContext, statement: CreateTable) -> DataFrame:
-    """CREATE TABLE AS SELECT: writes the rows first; table and rows appear together with the commit."""
-    context = execution.context
-    name = statement.table.resolve(context.database)
-    if statement.if_not_exists and ddl.is_taken(context, name):
-        return write_result(context.env, WriteReport())
-    query = statement.query
-    assert query is not None  # noqa: S101 - the caller asked
-    with execution.binder() as binder:
-        report = create_from(execution, statement, bound_frame(binder, query))
-    return write_result(context.env, report)
 
 
 def create_from(execution: ExecutionContext, statement: CreateTable, frame: DataFrame) -> WriteReport:

@@ -69,7 +69,16 @@ def create_table(cursor: Cursor) -> CreateTable | CreateTableLike:
                 "CREATE TABLE LIKE takes columns, partitions, buckets and comment from the source table",
                 start,
             )
-        return _like(draft, draft.like)
+        return CreateTableLike(
+            table=draft.table,
+            source=draft.like,
+            storage=draft.storage.resolve(),
+            has_spark_provider=draft.storage.has_spark_provider,
+            location=draft.location,
+            properties=tuple(sorted(draft.properties.items())),
+            external=draft.external,
+            if_not_exists=draft.if_not_exists,
+        )
     return _finish(cursor, draft)
 
 
@@ -219,19 +228,6 @@ def _direction(cursor: Cursor) -> bool:
     if cursor.take("NULLS"):
         cursor.expect_one("FIRST", "LAST")
     return falling
-
-
-def _like(draft: _Draft, source: TableRef) -> CreateTableLike:
-    return CreateTableLike(
-        table=draft.table,
-        source=source,
-        storage=draft.storage.resolve(),
-        has_spark_provider=draft.storage.has_spark_provider,
-        location=draft.location,
-        properties=tuple(sorted(draft.properties.items())),
-        external=draft.external,
-        if_not_exists=draft.if_not_exists,
-    )
 
 
 def _finish(cursor: Cursor, draft: _Draft) -> CreateTable:

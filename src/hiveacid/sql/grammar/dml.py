@@ -25,7 +25,11 @@ def query(cursor: Cursor) -> Statement:
     if cursor.take("FROM"):
         source = cursor.until(_INSERTS, "a table or query to read from")
         if cursor.sees("INSERT"):
-            return _multi_insert(cursor, source, ctes)
+            legs: list[dml.Insert] = []
+            while cursor.take("INSERT"):
+                legs.append(insert(cursor, stops=_INSERTS))
+            cursor.expect_end()
+            return dml.MultiInsert(source, tuple(legs), ctes)
     elif ctes is not None and not cursor.sees_any(QUERY_WORDS):
         cursor.fail("SELECT or INSERT behind WITH")
     else:
@@ -78,14 +82,6 @@ def insert(cursor: Cursor, ctes: Slice | None = None, stops: frozenset[str] = fr
         cursor.fail("SELECT" if stops else "SELECT, VALUES or another query")
     text = cursor.until(stops, "a query") if stops else cursor.rest("a query")
     return dml.Insert(table, text, overwrite, partition, if_not_exists, columns, ctes, by_name, replaced)
-
-
-def _multi_insert(cursor: Cursor, source: Slice, ctes: Slice | None) -> dml.MultiInsert:
-    legs: list[dml.Insert] = []
-    while cursor.take("INSERT"):
-        legs.append(insert(cursor, stops=_INSERTS))
-    cursor.expect_end()
-    return dml.MultiInsert(source, tuple(legs), ctes)
 
 
 def update(cursor: Cursor) -> dml.Update:

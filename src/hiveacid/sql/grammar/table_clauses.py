@@ -45,7 +45,13 @@ def take_storage_clause(cursor: Cursor, clauses: StorageClauses) -> str:
     """Take one of the clauses if it comes next; return its name or ''."""
     if cursor.take("ROW"):
         cursor.expect("FORMAT")
-        _row_format(cursor, clauses)
+        if cursor.expect_one("SERDE", "DELIMITED") == "SERDE":
+            clauses.serde = cursor.string("a SerDe class in quotes")
+            if cursor.take("WITH", "SERDEPROPERTIES"):
+                clauses.serde_properties = cursor.properties()
+        else:
+            clauses.delimited = True
+            clauses.serde_properties = _delimiters(cursor).serde_properties()
         return "ROW FORMAT"
     if cursor.take("STORED"):
         _stored(cursor, clauses)
@@ -59,16 +65,6 @@ def take_storage_clause(cursor: Cursor, clauses: StorageClauses) -> str:
         clauses.formats, clauses.has_spark_provider = storage_format(name), True
         return "STORED AS"
     return ""
-
-
-def _row_format(cursor: Cursor, clauses: StorageClauses) -> None:
-    if cursor.expect_one("SERDE", "DELIMITED") == "SERDE":
-        clauses.serde = cursor.string("a SerDe class in quotes")
-        if cursor.take("WITH", "SERDEPROPERTIES"):
-            clauses.serde_properties = cursor.properties()
-    else:
-        clauses.delimited = True
-        clauses.serde_properties = _delimiters(cursor).serde_properties()
 
 
 def _delimiters(cursor: Cursor) -> Delimiters:

@@ -114,7 +114,12 @@ def change_mirror(session: NativeConnection, source: Slice, ownership: Ownership
     if ownership.owner is Owner.BOTH:
         match ownership.statement:
             case definitions.CreateDatabase():
-                return create_mirror(session.context.env, source.text)
+                plan: JavaObject = parser_of(session.context.env).parsePlan(source.text)
+                # Scala 2.12 (Spark 3.5) has no `removed`.
+                properties = getattr(plan.properties(), "$minus")("location")
+                return frame_of_plan(
+                    session.context.env, plan.copy(plan.name(), plan.ifNotExists(), properties)
+                )
             case definitions.DropDatabase() as statement:
                 return drop_mirror(session.context.env, statement, source.text)
     return None
@@ -148,14 +153,6 @@ def add_hiveacid_tables(
 
 
 _MAX_FILES_SHOWN = 3
-
-
-def create_mirror(env: SparkEnvironment, text: str) -> DataFrame:
-    """Run CREATE DATABASE in Spark's catalog without its LOCATION."""
-    plan: JavaObject = parser_of(env).parsePlan(text)
-    # Scala 2.12 (Spark 3.5) has no `removed`.
-    properties = getattr(plan.properties(), "$minus")("location")
-    return frame_of_plan(env, plan.copy(plan.name(), plan.ifNotExists(), properties))
 
 
 def drop_mirror(env: SparkEnvironment, statement: definitions.DropDatabase, text: str) -> DataFrame:

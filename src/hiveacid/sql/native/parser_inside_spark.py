@@ -23,7 +23,7 @@ from hiveacid.spark.session.classic_session import is_temporary_view
 from hiveacid.spark.session.error_translation import spark_errors_logged
 from hiveacid.spark.session.jvm import scala_items
 from hiveacid.sql.binding.parameters import has_identifier_clause, has_parameters, with_written_names
-from hiveacid.sql.binding.statement_owner import Owner, Ownership, refuse_transactional
+from hiveacid.sql.binding.statement_owner import Owner, refuse_transactional
 from hiveacid.sql.binding.table_binder import EXPRESSION, QUERY, find_hiveacid_relation, is_view_of_session
 from hiveacid.sql.binding.table_sources import METADATA_TABLES, SYSTEM, find_metadata_table
 from hiveacid.sql.native import both_catalogs
@@ -194,7 +194,12 @@ class NativeParser:
         if ownership.owner is Owner.SPARK_READING_HIVEACID:
             return self._bound(source, QUERY, parse)
         if ownership.owner is Owner.HIVEACID and has_parameters(source):
-            return self._bound_query(ownership, source, parse)
+            if not isinstance(ownership.statement, dml.Query):
+                raise UnsupportedFeatureError(
+                    "parameters of this statement need the Python session that getOrCreate() returned, or acid.sql: here (Spark "
+                    "Connect, foreachBatch, JVM code) write the values into the text, or select them from a temporary view"
+                )
+            return self._bound(source, QUERY, parse)
         if ownership.owner is Owner.HIVEACID:
             frame = session.sql(source.text)
             self._settings = self._local.settings = session.context.settings
@@ -207,17 +212,6 @@ class NativeParser:
             )
         changed = both_catalogs.change_mirror(session, source, ownership)
         return parse(text) if changed is None else classic_session.command_result_of(changed)
-
-    def _bound_query(
-        self, ownership: Ownership, source: Slice, parse: Callable[[str], JavaObject]
-    ) -> JavaObject:
-        """Return the plan of a query whose parameters Spark will fill in."""
-        if not isinstance(ownership.statement, dml.Query):
-            raise UnsupportedFeatureError(
-                "parameters of this statement need the Python session that getOrCreate() returned, or acid.sql: here (Spark "
-                "Connect, foreachBatch, JVM code) write the values into the text, or select them from a temporary view"
-            )
-        return self._bound(source, QUERY, parse)
 
     def _bound(
         self, source: Slice, kind: str, parse: Callable[[str], JavaObject] | None = None

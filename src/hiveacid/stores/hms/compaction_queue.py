@@ -99,16 +99,6 @@ def find_job(client: MetastoreClient, compaction_id: int) -> Compaction | None:
     return next((job for job in list_jobs(client) if job.id == compaction_id), None)
 
 
-def abort_job(client: MetastoreClient, compaction_id: int) -> None:
-    """Abort a waiting job. Raises TransactionStateError if it is not waiting."""
-    answer = client.call("abort_Compactions", protocol.AbortCompactionRequest(compactionIds=[compaction_id]))
-    result = (answer.abortedcompacts or {}).get(compaction_id)
-    if result is None or result.status != "Success":
-        raise TransactionStateError(
-            f"compaction {compaction_id}: {result.message if result else 'is not known'}"
-        )
-
-
 def next_job(client: MetastoreClient, worker: str, pool: str) -> Compaction | None:
     """Claim the next job of a pool, whose state becomes working."""
     request = protocol.FindNextCompactRequest(
@@ -117,7 +107,10 @@ def next_job(client: MetastoreClient, worker: str, pool: str) -> Compaction | No
     try:
         info = client.call("find_next_compact2", request).ci
     except CommitStateUnknownError:
-        _fail_lost_job(client, worker)
+        # the job is failed, because the queue does not show its buckets and properties
+        for job in list_jobs(client):
+            if job.state == CompactionState.WORKING and job.worker == worker:
+                mark_job(client, "mark_failed", job_struct(job), _LOST)
         return None
     if info is None or not info.id:
         return None
@@ -139,13 +132,6 @@ def next_job(client: MetastoreClient, worker: str, pool: str) -> Compaction | No
         worker=worker,
         claims=1,
     )
-
-
-def _fail_lost_job(client: MetastoreClient, worker: str) -> None:
-    """Fail a job whose answer was lost: the queue's list does not show its buckets and properties."""
-    for job in list_jobs(client):
-        if job.state == CompactionState.WORKING and job.worker == worker:
-            mark_job(client, "mark_failed", job_struct(job), _LOST)
 
 
 def start_job(
@@ -343,7 +329,14 @@ class MetastoreCompactionQueue:
     ) -> None:
         """See :class:`hiveacid.ports.store.CompactionQueuePort`. Raises UnsupportedFeatureError for cleaning."""
         if state == CompactionState.ABORTED and self.capabilities.remote_workers:
-            abort_job(self.client, compaction_id)
+            answer = self.client.call(
+                "abort_Compactions", protocol.AbortCompactionRequest(compactionIds=[compaction_id])
+            )
+            result = (answer.abortedcompacts or {}).get(compaction_id)
+            if result is None or result.status != "Success":
+                raise TransactionStateError(
+                    f"compaction {compaction_id}: {result.message if result else 'is not known'}"
+                )
             return
         calls: dict[str, str] = {
             CompactionState.READY_FOR_CLEANING: "mark_compacted",

@@ -198,7 +198,8 @@ def _beside(
     base = table.location.rstrip("/")
     roots = {path.removeprefix(f"{base}/") for path in locations if path.startswith(f"{base}/")}
     for entry in entries:
-        folders = _parents(entry.path)
+        parts = entry.path.split("/")
+        folders = ["/".join(parts[:n]) for n in range(1, len(parts))]
         if entry.is_dir or any(folder in roots for folder in folders):
             continue
         top = entry.path.partition("/")[0]
@@ -280,8 +281,3 @@ def _numbers(name: BaseName | DeltaName | None) -> tuple[int | None, int | None,
         ids = int(name.min_write_id), int(name.max_write_id)
         return *ids, name.statement_id, int(name.visibility_txn_id) or None
     return None, None, None, None
-
-
-def _parents(path: str) -> list[str]:
-    parts = path.split("/")
-    return ["/".join(parts[:n]) for n in range(1, len(parts))]
