@@ -10,13 +10,12 @@ from __future__ import annotations
 import os
 import re
 import threading
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from functools import partial
+from functools import partial, wraps
 from itertools import chain
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Concatenate, ParamSpec, TypeVar
 
-from hiveacid.core.snapshot.directory_listing import FileEntry
 from hiveacid.errors import StorageError, UnsupportedFeatureError
 from hiveacid.ports.file_system import FileSystem, FileVersion
 from hiveacid.storage.arrow_file_system import ArrowFileSystem, blocks
@@ -26,6 +25,8 @@ from hiveacid.storage.paths import OBJECT_STORES, S3, StorageUri, is_local, pars
 if TYPE_CHECKING:
     import pyarrow.fs
 
+P = ParamSpec("P")
+T = TypeVar("T")
 Lookup = Callable[[str], str | None]
 """Returns the value of a Hadoop setting (``fs.s3a.endpoint``), None if it is not set."""
 _AMAZON = re.compile(r"\.amazonaws\.com(\.cn)?\Z")
@@ -145,6 +146,20 @@ def _s3(bucket: str, lookup: Lookup) -> pyarrow.fs.FileSystem:
 Opener = Callable[[StorageUri], FileSystem]
 
 
+def _of_its_path(
+    method: Callable[Concatenate[FileSystem, P], T],
+) -> Callable[Concatenate[AnyFileSystem, P], T]:
+    """Return the method of `AnyFileSystem` that calls this one of the file system of its first argument."""
+
+    @wraps(method)
+    def call(self: AnyFileSystem, /, *args: P.args, **options: P.kwargs) -> T:
+        path = str(next(iter((*args, *options.values()))))
+        answer: T = getattr(self.at(path), method.__name__)(*args, **options)
+        return answer
+
+    return call
+
+
 @dataclass(frozen=True)
 class AnyFileSystem:
     """``ports.FileSystem`` for every path: local disks, and remote file systems that ``opener`` opens once each."""
@@ -165,50 +180,24 @@ class AnyFileSystem:
                 self._opened[key] = self.opener(uri)
             return self._opened[key]
 
-    def renames_directories(self, path: str) -> bool:
-        """See `ports.FileSystem`."""
-        return self.at(path).renames_directories(path)
-
-    def replaces_tail_in_place(self, path: str) -> bool:
-        """See `ports.FileSystem`."""
-        return self.at(path).replaces_tail_in_place(path)
-
-    def list_tree(self, root: str) -> tuple[FileEntry, ...]:
-        """See `ports.FileSystem`."""
-        return self.at(root).list_tree(root)
-
-    def list_directory(self, root: str) -> tuple[FileEntry, ...]:
-        """See `ports.FileSystem`."""
-        return self.at(root).list_directory(root)
-
-    def exists(self, path: str) -> bool:
-        """See `ports.FileSystem`."""
-        return self.at(path).exists(path)
-
-    def make_directory(self, path: str) -> None:
-        """See `ports.FileSystem`."""
-        self.at(path).make_directory(path)
+    renames_directories = _of_its_path(FileSystem.renames_directories)
+    replaces_tail_in_place = _of_its_path(FileSystem.replaces_tail_in_place)
+    list_tree = _of_its_path(FileSystem.list_tree)
+    list_directory = _of_its_path(FileSystem.list_directory)
+    exists = _of_its_path(FileSystem.exists)
+    make_directory = _of_its_path(FileSystem.make_directory)
+    read_bytes = _of_its_path(FileSystem.read_bytes)
+    write_bytes = _of_its_path(FileSystem.write_bytes)
+    write_pieces = _of_its_path(FileSystem.write_pieces)
+    replace_tail = _of_its_path(FileSystem.replace_tail)
+    file_version = _of_its_path(FileSystem.file_version)
+    delete_tree = _of_its_path(FileSystem.delete_tree)
+    delete_listed = _of_its_path(FileSystem.delete_listed)
 
     def claim_directory(self, path: str, staging: str | None = None) -> bool:
         """See `ports.FileSystem`; from another file system nothing is moved."""
         fs = self.at(path)
         return fs.claim_directory(path, staging if staging is not None and self.at(staging) is fs else None)
-
-    def read_bytes(self, path: str, start: int = 0, length: int | None = None) -> bytes:
-        """See `ports.FileSystem`."""
-        return self.at(path).read_bytes(path, start, length)
-
-    def write_bytes(self, path: str, data: bytes, *, durable: bool = True) -> None:
-        """See `ports.FileSystem`."""
-        self.at(path).write_bytes(path, data, durable=durable)
-
-    def write_pieces(self, path: str, pieces: Iterable[bytes]) -> None:
-        """See `ports.FileSystem`."""
-        self.at(path).write_pieces(path, pieces)
-
-    def replace_tail(self, path: str, start: int, tail: bytes) -> None:
-        """See `ports.FileSystem`."""
-        self.at(path).replace_tail(path, start, tail)
 
     def finish_file(self, source: str, target: str, start: int, tail: bytes) -> None:
         """See `ports.FileSystem`; between two file systems the file is copied through this process."""
@@ -247,21 +236,9 @@ class AnyFileSystem:
         self.copy_file(source, target)
         return found
 
-    def file_version(self, path: str) -> FileVersion | None:
-        """See `ports.FileSystem`."""
-        return self.at(path).file_version(path)
-
     def move_directory(self, source: str, target: str) -> None:
         """See `ports.FileSystem`; both paths are in one file system."""
         self.at(target).move_directory(source, target)
-
-    def delete_tree(self, path: str) -> None:
-        """See `ports.FileSystem`."""
-        self.at(path).delete_tree(path)
-
-    def delete_listed(self, root: str, entries: Sequence[FileEntry]) -> tuple[str, ...]:
-        """See `ports.FileSystem`."""
-        return self.at(root).delete_listed(root, entries)
 
 
 @dataclass(frozen=True)
