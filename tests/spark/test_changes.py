@@ -6,11 +6,9 @@ from collections import Counter
 from itertools import product
 from typing import TYPE_CHECKING, Any
 
-import pyarrow as pa
 import pytest
 
 import hiveacid
-from hiveacid.datasource.change_feed_task import pair_updates
 from hiveacid.errors import (
     ConfigError,
     NoSuchColumnError,
@@ -18,7 +16,7 @@ from hiveacid.errors import (
     NotTransactionalError,
     UnsupportedFeatureError,
 )
-from hiveacid.spark.read.change_feed import pair_updates as pair_updates_in_plan
+from hiveacid.spark.read.change_feed import pair_updates
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -50,8 +48,8 @@ def clean(acid: AcidSession) -> None:
     raise AssertionError("directories are still held")
 
 
-def test_updates_are_paired_in_plans_as_in_arrow(spark: SparkSession) -> None:
-    """The two homes of the rule, over every set of at most two deletes and two inserts of a key in two write ids."""
+def test_updates_are_paired_in_plans(spark: SparkSession) -> None:
+    """Over every set of at most two deletes and two inserts of a key in two write ids."""
     numbers = product(range(3), repeat=4)  # deletes and inserts of write id 5, then those of 6
     kinds = [("delete", 5), ("insert", 5), ("delete", 6), ("insert", 6)]
     rows = [
@@ -63,12 +61,16 @@ def test_updates_are_paired_in_plans_as_in_arrow(spark: SparkSession) -> None:
     ]
     columns = ["key", "part", "_change_type", "_write_id"]
     frame = spark.createDataFrame(rows, "key INT, part INT, _change_type STRING, _write_id BIGINT")
-    changes = pa.table(dict(zip(columns, map(list, zip(*rows, strict=True)), strict=True)))
-    key = ["part", "key"]
-    in_plan = Counter(map(tuple, pair_updates_in_plan(frame, key, net=False).select(*columns).collect()))
-    in_arrow = Counter(tuple(row.values()) for row in pair_updates(changes, key).to_pylist())
-    assert in_plan == in_arrow
-    assert sum(in_arrow[row] for row in in_arrow if row[2] == "update_after") == 18
+    found = pair_updates(frame, ["part", "key"], net=False).select(*columns)
+    counts = Counter(rows)
+    expected = Counter(
+        (key, part, f"update_{'after' if kind == 'insert' else 'before'}", write_id)
+        if part is not None and all(counts[key, part, each, write_id] == 1 for each in ("insert", "delete"))
+        else (key, part, kind, write_id)
+        for key, part, kind, write_id in rows
+    )
+    assert Counter(map(tuple, found.collect())) == expected
+    assert sum(expected[row] for row in expected if row[2] == "update_after") == 18
 
 
 def test_changes_of_statements_updates_paired_by_key_and_net(acid: AcidSession) -> None:

@@ -124,28 +124,6 @@ def test_changes_replay_to_the_table_over_restarts_and_compactions(acid: AcidSes
     assert query.run() == []
 
 
-@pytest.mark.exhaustive("unit/datasource pairs changes")
-def test_updates_are_paired_by_key(acid: AcidSession, tmp_path: Path) -> None:
-    acid.sql(f"CREATE TABLE t (id INT, v STRING, l ARRAY<INT>) PARTITIONED BY (p INT) {ACID})")
-    acid.sql(
-        "INSERT INTO t VALUES (1, 'a', ARRAY(1), 0), (2, 'b', NULL, 1), (3, 'c', NULL, 0), (NULL, 'n', NULL, 0)"
-    )
-    query = Query(acid, tmp_path / "check", changes="true", starting="latest", key="ID, p")
-    assert query.run() == []
-    acid.sql("UPDATE t SET v = upper(v) WHERE v <> 'c'")
-    acid.sql("DELETE FROM t WHERE id = 3")
-    acid.sql("INSERT INTO t VALUES (3, 'again', NULL, 0)")
-    found = sorted((row["v"], row["_change_type"], row["_write_id"]) for row in query.run())
-    assert found == [
-        ("A", "update_after", 2), ("B", "update_after", 2), ("N", "insert", 2), ("a", "update_before", 2),
-        ("again", "insert", 4), ("b", "update_before", 2), ("c", "delete", 3), ("n", "delete", 2),
-    ]  # fmt: skip
-    spark = acid.context.env.spark
-    for key, wrong in (("nothing", "no column nothing"), ("l", "not of a primitive type")):
-        with pytest.raises(Exception, match=wrong):
-            spark.readStream.format("hiveacid").options(**{**query.options, "key": key}).load()
-
-
 @rarely
 def test_inserts_only_and_what_happens_when_rows_go(acid: AcidSession, tmp_path: Path) -> None:
     acid.sql(f"CREATE TABLE t (id INT, v STRING) {ACID})")

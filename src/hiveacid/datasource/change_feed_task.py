@@ -1,4 +1,4 @@
-"""Changes in one file, or of all files of a batch as updates, for a task of a streaming query.
+"""Changes in one file, for a task of a streaming query.
 
 `OrcReader` reads the file, as for `hiveacid.open`. The row ids of a stripe come first, its other columns only if a row was
 inserted or deleted.
@@ -11,7 +11,6 @@ from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from hiveacid.core.format.acid_columns import KEY_COLUMNS, AcidColumn
@@ -19,10 +18,10 @@ from hiveacid.core.format.names import LayoutLevel
 from hiveacid.core.format.write_id_lists import ValidWriteIdList
 from hiveacid.core.model import Partition, TableDefinition
 from hiveacid.core.schema.types import Primitive, has_primitive, parse_type
-from hiveacid.core.snapshot.change_feed import CHANGE_TYPE, UPDATE_TYPES, WRITE_ID, are_update
+from hiveacid.core.snapshot.change_feed import CHANGE_TYPE, WRITE_ID
 from hiveacid.core.snapshot.scan_plan import ScanFile
 from hiveacid.errors import UnsupportedFeatureError, acid_v1
-from hiveacid.orc.build_delete_bitmap import are_valid, row_numbers
+from hiveacid.orc.build_delete_bitmap import are_valid
 from hiveacid.orc.stored_values import arrow_schema
 from hiveacid.storage.local_file_system import LocalFileSystem
 from hiveacid.table.arrow_read.files_to_open import partition_scalars
@@ -31,8 +30,6 @@ from hiveacid.table.arrow_read.orc_file import OrcReader, int64_values, read_eve
 
 _ROWS = 65_536  # of one batch
 _NEVER = np.iinfo(np.int64).max  # a write id above all others
-# Columns beside those of the key, which may have any other name.
-_INSERTS, _DELETES, _ROW_NUMBER = "__hiveacid_inserts", "__hiveacid_deletes", "__hiveacid_row_number"
 
 
 @dataclass(frozen=True)
@@ -177,41 +174,3 @@ def _batch(
         arrays += [pa.repeat(kind, count), pa.array(write_ids, pa.int64())]
         names += [CHANGE_TYPE, WRITE_ID]
     return pa.RecordBatch.from_arrays(arrays, names=names)
-
-
-def read_paired(files: Sequence[FileChanges], key: Sequence[str]) -> Iterator[pa.RecordBatch]:
-    """Yield the changes of all files of a batch as `read_file_changes` does, with updates named by `pair_updates`.
-
-    The whole batch is held in memory. Raises the errors of `read_file_changes`.
-    """
-    batches = [batch for file in files for batch in read_file_changes(file)]
-    if batches:
-        yield from pair_updates(pa.Table.from_batches(batches), key).to_batches()
-
-
-def pair_updates(changes: pa.Table, key: Sequence[str]) -> pa.Table:
-    """Name a delete and an insert of one key ``update_before`` and ``update_after``.
-
-    Of each write id by the rule of `are_update`, as ``spark.read.change_feed`` does in plans.
-    """
-    kinds = changes.column(CHANGE_TYPE)
-    inserted = pc.equal(kinds, "insert")
-    same = [*key, WRITE_ID]
-    keys = changes.select(same)
-    counted = keys.append_column(_INSERTS, inserted.cast(pa.int64()))
-    counted = counted.append_column(_DELETES, pc.invert(inserted).cast(pa.int64()))
-    counts = counted.group_by(same).aggregate([(_INSERTS, "sum"), (_DELETES, "sum")])
-    # in this join a NULL in the key matches nothing, not even another NULL
-    matched = (
-        keys.append_column(_ROW_NUMBER, row_numbers(len(kinds)))
-        .join(counts, same, join_type="left outer")
-        .sort_by(_ROW_NUMBER)
-    )
-    sums = (f"{_INSERTS}_sum", f"{_DELETES}_sum")
-    counted_changes = (matched.column(name).fill_null(0).to_numpy() for name in sums)
-    change_types = pc.if_else(inserted, UPDATE_TYPES["insert"], UPDATE_TYPES["delete"])
-    return changes.set_column(
-        changes.schema.get_field_index(CHANGE_TYPE),
-        CHANGE_TYPE,
-        pc.if_else(pa.array(are_update(*counted_changes)), change_types, kinds),
-    )

@@ -18,7 +18,7 @@ _ADDRESS = frozenset({"table", "warehouse", "store"})
 READ = _ADDRESS | {"as_of"}
 WRITE = _ADDRESS
 READ_STREAM = _ADDRESS | {
-    *("changes", "key", "ignore_changes", "starting", "starting_write_id", "on_history_gone"),
+    *("changes", "ignore_changes", "starting", "starting_write_id", "on_history_gone"),
     *("max_write_ids_per_trigger", "max_bytes_per_trigger"),
 }
 WRITE_STREAM = _ADDRESS | {"query_name", "queryname", "checkpointlocation", "restart"}
@@ -155,7 +155,6 @@ class ChangeOptions:
     warehouse: str | None
     store: str | None
     changes: bool = False
-    key: tuple[str, ...] = ()
     ignore_changes: bool = False
     starting: str = "latest"
     starting_write_id: int | None = None
@@ -171,7 +170,6 @@ def parse_change_options(options: Mapping[str, str], address: TableAddress) -> C
         address.warehouse,
         address.store,
         changes=flag_of(options, "changes"),
-        key=tuple(name.strip().lower() for name in options.get("key", "").split(",") if name.strip()),
         ignore_changes=flag_of(options, "ignore_changes"),
         starting=choice_of(options, "starting", _STARTS),
         starting_write_id=count_of(options, "starting_write_id"),
@@ -181,8 +179,6 @@ def parse_change_options(options: Mapping[str, str], address: TableAddress) -> C
     )
     if change_options.starting_write_id is not None and "starting" in options:
         raise ConfigError("starting and starting_write_id both set the start of the stream: give one of them")
-    if change_options.key and not change_options.changes:
-        raise ConfigError("key pairs the changes of a row: it needs changes=true")
     if change_options.changes and change_options.ignore_changes:
         raise ConfigError("changes and ignore_changes contradict each other: give one of them")
     return change_options

@@ -19,9 +19,9 @@ from hiveacid.core.model import TableDefinition
 from hiveacid.core.schema.types import Primitive, parse_type
 from hiveacid.core.snapshot.change_feed import CHANGE_TYPE, WRITE_ID
 from hiveacid.datasource import options as source_options
-from hiveacid.datasource.change_feed_task import FileChanges, read_file_changes, read_paired
+from hiveacid.datasource.change_feed_task import FileChanges, read_file_changes
 from hiveacid.datasource.stream_offsets import ChangeSource, Offset
-from hiveacid.errors import ConfigError, SchemaMismatchError, did_you_mean
+from hiveacid.errors import ConfigError, SchemaMismatchError
 from hiveacid.spark.formats.types import spark_type
 from hiveacid.spark.predicates.column_conditions import char_metadata
 from hiveacid.spark.session.worker_pickling import SentToWorkers
@@ -44,7 +44,6 @@ def change_schema(options: Mapping[str, str]) -> T.StructType:
         T.StructField(name, kind, metadata=mark)
         for (name, kind), mark in zip(spark_columns(table), marks, strict=True)
     ]
-    _check_key(table, change_options.key)
     if change_options.changes:
         clashes = {CHANGE_TYPE, WRITE_ID}.intersection(name for name, _ in spark_columns(table))
         if clashes:
@@ -76,23 +75,6 @@ def require_expected_columns(table: TableDefinition, fields: Sequence[T.StructFi
             f"{table.name} has the columns {', '.join(actual)}, and Spark was told {', '.join(expected)}: leave .schema(...) out, "
             "use select and cast instead; after its table was altered, create a view again, and start a streaming query again"
         )
-
-
-def _check_key(table: TableDefinition, key: tuple[str, ...]) -> None:
-    kinds = {column.name: parse_type(column.type) for column in table.all_columns}
-    for name in key:
-        if name not in kinds:
-            raise ConfigError(f"key: {table.name} has no column {name}{did_you_mean(name, kinds)}")
-        if not isinstance(kinds[name], Primitive):
-            raise ConfigError(f"key: column {name} of {table.name} is not of a primitive type")
-
-
-@dataclass
-class MicroBatchPartition(InputPartition):
-    """All files of a batch, for one task, because the two changes of an update may lie in different files."""
-
-    files: tuple[FileChanges, ...]
-    key: tuple[str, ...]
 
 
 @dataclass
@@ -129,14 +111,10 @@ class _ChangeReader(SentToWorkers, DataSourceStreamReader):
         files = self._open().files(start, end)
         fields = self.schema.fields[:-2] if self.change_options.changes else self.schema.fields
         require_expected_columns(self._open().definition(), fields)
-        if self.change_options.key and files:
-            return [MicroBatchPartition(tuple(files), self.change_options.key)]
         return [FilePartition(file) for file in files]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """Read one file, or a whole batch, in a task."""
-        if isinstance(partition, MicroBatchPartition):
-            return read_paired(partition.files, partition.key)
+        """Read one file, in a task."""
         assert isinstance(partition, FilePartition)  # noqa: S101 - made above
         return read_file_changes(partition.file)
 

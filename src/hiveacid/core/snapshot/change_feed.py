@@ -17,7 +17,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 from types import MappingProxyType
-from typing import Any
 
 from hiveacid.core.format.names import NO_VISIBILITY, BaseName, DeltaName
 from hiveacid.core.format.write_id_lists import RangeShare, ValidTxnList, ValidWriteIdList
@@ -32,14 +31,6 @@ WRITE_ID = "_write_id"
 """Column of the write id that a change was committed with."""
 UPDATE_TYPES: Mapping[str, str] = MappingProxyType({"insert": "update_after", "delete": "update_before"})
 """The types that the changes of an update have in place of their own."""
-
-
-def are_update(inserts: Any, deletes: Any) -> Any:
-    """Tell whether the changes of one key, no part of which is NULL, within one write id are an update: one of each type.
-
-    The format itself does not link the versions of a row. The numbers are ints, columns of Spark or arrays of NumPy.
-    """
-    return (inserts == 1) & (deletes == 1)
 
 
 @dataclass(frozen=True)

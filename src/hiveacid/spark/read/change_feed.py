@@ -26,7 +26,6 @@ from hiveacid.core.snapshot.change_feed import (
     WRITE_ID,
     ChangedState,
     ChangeSpan,
-    are_update,
 )
 from hiveacid.spark.read.acid_rows import all_rows, row_validity
 from hiveacid.spark.read.delete_events import DeleteBounds
@@ -177,7 +176,8 @@ def _change_rows(frame: DataFrame, rows: _RowSource, deleted_by: SparkColumn, *,
 def pair_updates(frame: DataFrame, key: Sequence[str], *, net: bool) -> DataFrame:
     """Rename the delete and the insert of one key to update_before and update_after.
 
-    Two changes pair within one write id (``net``: within the span) by the rule of `are_update`.
+    The format itself does not link the versions of a row. Two changes pair if they are the only ones of their key, no part of
+    which is NULL, within one write id (``net``: within the span).
     """
     keys = [F.col(quote_name(name)) for name in key]
     same_key = Window.partitionBy(*keys, *([] if net else [F.col(WRITE_ID)]))
@@ -186,4 +186,6 @@ def pair_updates(frame: DataFrame, key: Sequence[str], *, net: bool) -> DataFram
     not_null = reduce(lambda left, right: left & right, [part.isNotNull() for part in keys])
     (inserted, after), (_, before) = UPDATE_TYPES.items()
     renamed = F.when(change == inserted, after).otherwise(before)
-    return frame.withColumn(CHANGE_TYPE, F.when(not_null & are_update(*counts), renamed).otherwise(change))
+    inserts, deletes = counts
+    are_update = not_null & (inserts == 1) & (deletes == 1)
+    return frame.withColumn(CHANGE_TYPE, F.when(are_update, renamed).otherwise(change))
