@@ -175,6 +175,9 @@ def test_a_file_that_is_still_written_to_is_read_as_far_as_it_is_committed(
     with Connection("t", warehouse=acid.context.warehouse) as stream:
         with stream.transaction():
             stream.write([{"id": 1, "v": "a"}])
+        for _ in "23":
+            stream.begin_transaction()
+            stream.abort()
         # as Hive's streaming leaves it: one directory for the batch, a side file, and an unfinished rest
         made = Path(acid.context.warehouse, "t/delta_0000001_0000001_0000")
         made = made.rename(made.with_name("delta_0000001_0000003"))
