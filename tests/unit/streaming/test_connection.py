@@ -516,15 +516,15 @@ def test_records_one_by_one_take_little_more_memory_than_their_values(
 ) -> None:
     """A record alone takes 9 KB as ten arrays: a transaction of a million of them took all memory before it was spilled."""
     simple(wh)
-    monkeypatch.setattr("hiveacid.streaming.transaction_batch._MAX_BUFFERED_BYTES", 1 << 20)
+    monkeypatch.setattr("hiveacid.streaming.stream_transaction._MAX_BUFFERED_BYTES", 1 << 20)
     with wh.connect("t") as stream:
         stream.begin_transaction()
         most = 0
         for n in range(2000):
             stream.write({"id": n, "name": f"n{n}"})
-            batch = stream._batch
-            assert isinstance(batch, TransactionBatch)
-            most = max(most, len(batch._files[(), 0]._batches))
+            current = stream._current
+            assert current is not None
+            most = max(most, len(current._files[(), 0]._batches))
         stream.commit()
     assert most < 600
     assert wh.rows("t") == [(n, f"n{n}") for n in range(2000)]
