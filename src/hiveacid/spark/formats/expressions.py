@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from datetime import date
+from decimal import Decimal
 from itertools import chain
 
 from py4j.java_gateway import JavaObject
@@ -17,7 +19,7 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from hiveacid.core.schema.types import quote_name
-from hiveacid.errors import StatementError
+from hiveacid.errors import ConfigError, StatementError
 from hiveacid.spark.parser.lexer import Token, tokenize
 from hiveacid.spark.session.jvm import class_of_session
 
@@ -160,8 +162,13 @@ def expand_stars(expression: Expression, relations: Mapping[str, Sequence[str]])
     """Return the expression with column names in place of stars. Stars in subqueries stay.
 
     ``relations``: column names by alias; the alias '' is that of a relation without one. Raises StatementError for a star
-    with EXCEPT.
+    with EXCEPT, ConfigError for a bare value: PySpark's own error would not say which one.
     """
+    given: object = expression
+    if given is None or isinstance(given, (int, float, Decimal, date, bytes)):
+        raise ConfigError(
+            f"an expression is SQL text or a Column, not {given!r}: pass pyspark.sql.functions.lit({given!r}), or its SQL"
+        )
     text = text_of(expression)
     if text is None or "*" not in text:
         return expression

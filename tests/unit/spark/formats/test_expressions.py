@@ -1,10 +1,13 @@
-"""Stars in expressions of UPDATE, DELETE and MERGE."""
+"""Stars in expressions of UPDATE, DELETE and MERGE, and values that are none."""
 
 from __future__ import annotations
 
+from datetime import date
+from decimal import Decimal
+
 import pytest
 
-from hiveacid.errors import StatementError
+from hiveacid.errors import ConfigError, StatementError
 from hiveacid.spark.formats.expressions import expand_stars
 
 RELATIONS = {"t": ["k", "v w"], "": ["x"]}
@@ -33,3 +36,10 @@ def test_a_star_with_exceptions_is_refused_with_its_position() -> None:
     with pytest.raises(StatementError, match="column 8") as raised:
         expand_stars("struct(* EXCEPT (k))", RELATIONS)
     assert raised.value.line == 1
+
+
+@pytest.mark.parametrize("value", [5, True, 1.5, None, Decimal("1.5"), date(2026, 1, 1), b"x"])
+def test_a_bare_value_is_refused_by_its_name(value: object) -> None:
+    with pytest.raises(ConfigError) as raised:
+        expand_stars(value, RELATIONS)  # type: ignore[arg-type]
+    assert f"not {value!r}: pass pyspark.sql.functions.lit({value!r})" in str(raised.value)
