@@ -37,7 +37,9 @@ def open_store(
     if store is not None and is_metastore(store):
         return _open_metastore(warehouse, store, settings, clock)
     if warehouse is None:
-        raise ConfigError("connect() needs warehouse=: the directory that tables are kept in")
+        raise ConfigError(
+            "warehouse= is missing: the directory that tables are kept in; or store= of a Hive Metastore"
+        )
     from hiveacid.stores.refusals import Limits  # noqa: PLC0415 - SQLAlchemy only when it is needed
     from hiveacid.stores.sql.dialects.sqlite import protect_directory, sqlite_url  # noqa: PLC0415
     from hiveacid.stores.sql.store import SqlStore  # noqa: PLC0415
