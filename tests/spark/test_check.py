@@ -96,6 +96,14 @@ def spoilt(tmp_path: Path) -> dict[str, tuple[FindingKind | None, str, dict[str,
             f"delete_{THREE}/_orc_acid_version": b"2"}),
         "damaged": (FindingKind.UNREADABLE_FILE, f"{ONE}/bucket_00000", {
             f"{ONE}/bucket_00000": damaged(acid(events)), f"{ONE}/_orc_acid_version": b"2"}),
+        "damaged_beside_deletes": (FindingKind.UNREADABLE_FILE, f"{ONE}/bucket_00000", GOOD | {
+            f"{ONE}/bucket_00000": damaged(acid(events))}),
+        "streamed": (None, "", {
+            "delta_0000001_0000002/bucket_00000": acid(events),
+            "delta_0000001_0000002/bucket_00000_flush_length": len(acid(events)).to_bytes(8, "big"),
+            "delta_0000001_0000002/_orc_acid_version": b"2",
+            f"delete_{THREE}/bucket_00000": acid(deletes(3, [(1, BUCKET_0, 3)])),
+            f"delete_{THREE}/_orc_acid_version": b"2"}),
         "damaged_original": (FindingKind.UNREADABLE_FILE, "000000_0", {
             "000000_0": damaged(orc_bytes(ROWS, f"struct<{COLUMNS}>"))}),
         "statistics": (FindingKind.WRONG_STATISTICS, f"{ONE}/bucket_00000", VERSION | {

@@ -130,8 +130,12 @@ class _RowChecks:
         if not files:
             return
         deletes = places.of(rows.valid_delete_events(self.context.env, files, self.write_ids))
+        # the deleted rows may be in a file that was not read
+        unread = {one.place.root for one in self.checks.used if one.limited or one.path in self.checks.bad}
         for path, count in rows.count_orphan_deletes(inserts, deletes).items():
             location = self._place(plain_path(path))
+            if location is not None and location.root in unread:
+                continue
             state = location.inventory.state if location and location.inventory else None
             kind = (
                 FindingKind.OLD_DELETE
