@@ -100,6 +100,7 @@ def test_each_session_has_its_own_database_settings_and_transaction(
         for setting in (
             "hive.txn.timeout=17s",
             "hiveacid.auto_compact=true",
+            "hiveacid.openlineage.to=file:///events",
             "spark.sql.variable.substitute=true",
         ):
             with pytest.raises(CallError, match="is the server's"):

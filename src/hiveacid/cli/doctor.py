@@ -34,8 +34,8 @@ _PYTHON = (3, 11)
 _FREE_BYTES = 1 << 30  # that the disk should have
 _FREE_MEMORY = 1_500_000_000  # bytes that should be available
 _EXTRAS = {
-    "arrow": "pyorc", "duckdb": "duckdb", "hms": "thrift", "mysql": "pymysql", "pandas": "pandas", "polars": "polars",
-    "postgres": "psycopg", "services": "prometheus_client", "shell": "prompt_toolkit", "streaming": "pyorc", "web": "starlette",
+    "arrow": "pyorc", "duckdb": "duckdb", "hms": "thrift", "mysql": "pymysql", "openlineage": "openlineage", "pandas": "pandas",
+    "polars": "polars", "postgres": "psycopg", "services": "prometheus_client", "shell": "prompt_toolkit", "streaming": "pyorc", "web": "starlette",
 }  # fmt: skip
 _MAX_CLOCK_SKEW = 2.0  # seconds that the file system's clock may differ
 _ANSWER_SECONDS = 30  # seconds that another program has to answer

@@ -21,6 +21,7 @@ from hiveacid.config.setting_types import (
     duration,
     flag,
     parse_int,
+    parse_lineage_target,
     size,
     text,
 )
@@ -415,6 +416,19 @@ UNSORTED_FILE_SIZE = size(
     "bucket (usually a base). A file that holds three quarters of its bucket needs an eighth of this size.",
 )
 
+# --- lineage --------------------------------------------------------------------------------------
+OPENLINEAGE_TO = Setting(
+    "hiveacid.openlineage.to",
+    "off",
+    "Where an OpenLineage event of each commit goes: file:///DIRECTORY/FILE, or http(s)://HOST[:PORT] of a receiver; "
+    "off: nowhere.",
+    "text",
+    parse_lineage_target,
+)
+OPENLINEAGE_NAMESPACE = text(
+    "hiveacid.openlineage.namespace", "hiveacid", "Namespace of jobs and tables in the events of lineage."
+)
+
 SECTIONS: tuple[Section[AnySetting], ...] = divide_into_sections(
     tuple(globals().values()),
     (
@@ -423,6 +437,7 @@ SECTIONS: tuple[Section[AnySetting], ...] = divide_into_sections(
         ("Files", ORC_COMPRESS),
         ("Reading", EVENTS_IN_MEMORY),
         ("Compaction", INITIATOR_ON),
+        ("Lineage", OPENLINEAGE_TO),
     ),
 )
 REGISTRY: Mapping[str, AnySetting] = MappingProxyType(

@@ -5,9 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from importlib.util import find_spec
 from math import isfinite
 from types import MappingProxyType
 from typing import Generic, TypeVar
+from urllib.parse import urlsplit
 
 from hiveacid.errors import ConfigError
 
@@ -100,6 +102,27 @@ def parse_size(text: str) -> int:
     if match is None or unit is None or int(match[1]) < 0:
         raise ConfigError(f"expected a size such as 67108864 or 64mb, got {text[:80]!r}")
     return int(match[1]) * unit
+
+
+def parse_lineage_target(text: str) -> str:
+    """Check ``off``, or a URL to which events of lineage go. Raises ConfigError, also if the library is not installed."""
+    text = text.strip()
+    if text != "off":
+        try:
+            parts = urlsplit(text)
+            host, _ = parts.hostname, parts.port
+        except ValueError as error:
+            raise ConfigError(f"not a URL: {error}") from error
+        if parts.username is not None or parts.query or parts.fragment:
+            raise ConfigError("the URL can hold no secret: set the variable OPENLINEAGE_API_KEY")
+        is_file = parts.scheme == "file" and not host and len(parts.path) > 1
+        if not is_file and not (parts.scheme in {"http", "https"} and host):
+            raise ConfigError(
+                f"expected off, file:///DIRECTORY/FILE or http(s)://HOST[:PORT], got {text[:80]!r}"
+            )
+        if find_spec("openlineage") is None:
+            raise ConfigError("the events need openlineage-python: pip install 'hiveacid[openlineage]'")
+    return text
 
 
 def flag(name: str, default: str, doc: str, difference_from_hive: str | None = None) -> Setting[bool]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from hiveacid.core.model import Partition, TableDefinition, TableName
+from hiveacid.core.model import Partition, TableDefinition, TableName, TxnId, WriteId
 from hiveacid.core.snapshot.file_records import NewDirectory, TableRecords
 from hiveacid.core.transactions.commit_records import (
     NewFiles,
@@ -18,7 +18,23 @@ from hiveacid.core.transactions.commit_records import (
     merge_summaries,
 )
 from hiveacid.ports.catalog import CatalogChanges, NewPartition, SeededWriteIds
-from hiveacid.ports.transactions import Written
+from hiveacid.ports.transactions import Client, Written
+
+
+@dataclass(frozen=True)
+class ReportedCommit:
+    """A committed transaction. ``at``: ms since the epoch, by the writer's clock.
+
+    ``reads``: tables of which it has read something, if only definitions of those that it wrote. ``sources``: tables of the
+    rows that it wrote. ``writes``: its operations, with the write id of each table.
+    """
+
+    txn_id: TxnId
+    client: Client
+    at: int
+    reads: frozenset[TableName]
+    sources: frozenset[TableName]
+    writes: tuple[tuple[TableOperation, WriteId | None], ...]
 
 
 @dataclass

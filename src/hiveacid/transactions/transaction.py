@@ -9,7 +9,7 @@ import getpass
 import logging
 import socket
 import threading
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 
@@ -24,7 +24,8 @@ from hiveacid.ports.clock import Clock
 from hiveacid.ports.store import TransactionStore
 from hiveacid.ports.transactions import Begun, Client, LockAnswer, Remains, Start, TxnKind
 from hiveacid.transactions.heartbeats import Heartbeats
-from hiveacid.transactions.pending_commit import PendingCommit
+from hiveacid.transactions.lineage import LineageSender, sender_of_process
+from hiveacid.transactions.pending_commit import PendingCommit, ReportedCommit
 
 __all__ = ["Heartbeats", "Transaction", "Transactions", "this_client"]
 
@@ -50,19 +51,22 @@ class TablesRead:
 
     ``incarnations``: of each table at the first reading. ``partition_names``: at the last reading, beside a metastore.
     ``warned``: tables with a warning in the log. ``outdated``: a table was replaced, and no later read may share the snapshot.
+    ``sources``: tables of the rows that it wrote, which other transactions have read; for lineage.
     """
 
     incarnations: dict[TableName, str] = field(default_factory=dict)
     partition_names: dict[TableName, frozenset[str]] = field(default_factory=dict)
     warned: set[TableName] = field(default_factory=set)
     outdated: bool = False
+    sources: set[TableName] = field(default_factory=set)
 
 
 @dataclass(repr=False)
 class Transaction(Displayed):
     """Handle of an open transaction, made by `Transactions.begin`. Not thread-safe.
 
-    ``pending``: collects what the commit will write. ``reads``: notes on the tables that were read.
+    ``pending``: collects what the commit will write. ``reads``: notes on the tables that were read. ``report``: is told
+    of its commit.
     """
 
     store: TransactionStore
@@ -81,6 +85,7 @@ class Transaction(Displayed):
     published: bool = False  # a directory of its own may have been made: set before it is
     reads: TablesRead = field(default_factory=TablesRead)
     alive_at: int = -(1 << 62)  # ms: a moment at which the store has certainly not missed a heartbeat
+    report: Callable[[Transaction, Mapping[TableName, WriteId]], None] | None = None
     _snapshot: ValidTxnList | None = None
     _write_ids: dict[TableName, WriteId] = field(default_factory=dict)
     _valid_write_ids: dict[TableName, ValidWriteIdList] = field(default_factory=dict)
@@ -323,6 +328,8 @@ class Transaction(Displayed):
         written = ", ".join(f"{table} with write id {own}" for table, own in self._write_ids.items())
         level = logging.INFO if written else logging.DEBUG
         logger.log(level, "transaction %s committed: %s", self.txn_id, written or "no write id")
+        if self.report is not None:
+            self.report(self, self._write_ids)
         self._run_actions(self.pending.on_commit)
 
     def abort(self, reason: str) -> None:
@@ -382,6 +389,38 @@ class Transactions:
     heartbeats: Heartbeats
     clock: Clock
     client: Client
+    lineage: LineageSender = field(default_factory=sender_of_process)
+
+    def _handle(
+        self,
+        settings: Settings,
+        txn_id: TxnId,
+        *,
+        explicit: bool = False,
+        guard: Transaction | None = None,
+    ) -> Transaction:
+        """Return the handle of an open transaction."""
+        return Transaction(
+            self.store,
+            self.heartbeats,
+            settings,
+            self.clock,
+            txn_id,
+            explicit,
+            guard=guard,
+            report=self._report,
+        )
+
+    def _report(self, txn: Transaction, write_ids: Mapping[TableName, WriteId]) -> None:
+        """Tell of a commit, if the settings of its session say to whom. Never raises."""
+        target = txn.settings.text(setting_definitions.OPENLINEAGE_TO.name)
+        operations = txn.pending.operations() if target != setting_definitions.OPENLINEAGE_TO.default else ()
+        if operations:
+            namespace = txn.settings.text(setting_definitions.OPENLINEAGE_NAMESPACE.name)
+            writes = tuple((operation, write_ids.get(operation.table)) for operation in operations)
+            reads, sources = frozenset(txn.reads.incarnations), frozenset(txn.reads.sources)
+            commit = ReportedCommit(txn.txn_id, self.client, self.clock.now(), reads, sources, writes)
+            self.lineage.report(target, namespace, commit)
 
     def begin(
         self,
@@ -405,7 +444,7 @@ class Transactions:
         else:
             begun = self.store.begin_txn(self.client, start, kind)
         opened = [] if opened is None else opened
-        txn = Transaction(self.store, self.heartbeats, settings, self.clock, begun.txn_id, explicit)
+        txn = self._handle(settings, begun.txn_id, explicit=explicit)
         txn.alive_at = asked_at
         try:
             opened.append(txn)
@@ -436,9 +475,7 @@ class Transactions:
         if not any(_has_new_commits(now[name], before) for name, before in begun.before.items()):
             return txn
         (txn_id,) = self.store.open_txns(self.client, 1, kind)
-        newer = Transaction(
-            self.store, self.heartbeats, txn.settings, self.clock, txn_id, txn.explicit, guard=txn
-        )
+        newer = self._handle(txn.settings, txn_id, explicit=txn.explicit, guard=txn)
         try:
             self.heartbeats.track(txn_id)
             # declares the writes; the answer is not waited for, because the guard holds these locks until the end

@@ -16,7 +16,7 @@ from pyspark.sql import types as T
 
 from hiveacid.core.format.names import FILE_NAME, ROW_ID
 from hiveacid.core.format.write_id_lists import ValidWriteIdList
-from hiveacid.core.model import Partition, TableDefinition, TableKind
+from hiveacid.core.model import Partition, TableDefinition, TableKind, TableName
 from hiveacid.core.schema.evolution import ColumnMapping
 from hiveacid.core.schema.partitions import format_partition
 from hiveacid.core.snapshot.scan_plan import LocationPlan, ScanFile
@@ -24,6 +24,7 @@ from hiveacid.ports.file_system import FileSystem
 from hiveacid.spark.formats.types import ROW_ID_TYPE, column_type
 from hiveacid.spark.read.delete_events import BitmapLookup
 from hiveacid.spark.session.capabilities import SparkEnvironment
+from hiveacid.spark.session.running_jobs_and_plans import TABLE_OPTION
 from hiveacid.storage.paths import spark_path
 from hiveacid.storage.snapshot_locations import Location, PlanMemo
 
@@ -132,15 +133,17 @@ class FileGroup:
     location: Location | None
     decode: bool = False
     sizes: tuple[tuple[int, int], ...] = ()
+    table: TableName | None = None
 
     @property
     def identity(self) -> dict[str, str]:
-        """Reader option that differs if the files of two scans do.
+        """Reader options: one that differs if the files of two scans do, and one that names the table, for lineage.
 
         Spark takes scans of the same paths for the same rows, and answers them from a DataFrame that is cached. A table that
         was dropped and created again, or a plain one that was overwritten, has files of the same names.
         """
-        return {"hiveacid.files": blake2b(repr(self.sizes).encode(), digest_size=16).hexdigest()}
+        files = {"hiveacid.files": blake2b(repr(self.sizes).encode(), digest_size=16).hexdigest()}
+        return files if self.table is None else files | {TABLE_OPTION: str(self.table)}
 
 
 def group_files(table: TableDefinition, locations: Sequence[Location], files_of: FilesOf) -> list[FileGroup]:
@@ -169,7 +172,9 @@ def group_files(table: TableDefinition, locations: Sequence[Location], files_of:
     for (depth, place, options), members in groups.items():
         files, numbers, sizes = (tuple(column) for column in zip(*members, strict=True))
         shared = None if place is None else locations[numbers[0]]
-        file_groups.append(FileGroup(files, depth, options, numbers, locations, shared, decode, sizes))
+        file_groups.append(
+            FileGroup(files, depth, options, numbers, locations, shared, decode, sizes, table.name)
+        )
     return file_groups
 
 

@@ -8,6 +8,7 @@ derive from a scan share its ``HadoopFsRelation``. A weak reference to that obje
 from __future__ import annotations
 
 import gc
+import logging
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
@@ -22,13 +23,20 @@ from pyspark import InheritableThread
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
 
+from hiveacid.config.setting_definitions import OPENLINEAGE_TO
+from hiveacid.core.model import TableName
 from hiveacid.spark.session.capabilities import SparkEnvironment
 from hiveacid.spark.session.jvm import java_class, scala_items, session_of
 from hiveacid.storage.paths import spark_path
+from hiveacid.transactions.transaction import Transaction
+
+logger = logging.getLogger(__name__)
 
 # Names are compared and expressions made by them, so that analysis asks for them at each step.
 _ASKED_FOR = ("spark.sql.caseSensitive", "spark.sql.ansi.enabled", "spark.sql.codegen.wholeStage")
 _REFUSED = "neither true nor false: the statement was cancelled"
+TABLE_OPTION = "hiveacid.table"
+"""Option of the scans of a table: its name."""
 _RELATION = "HadoopFsRelation"
 _MAX_ROUNDS = 4
 _LATER_PAUSE = 0.1  # seconds between later rounds
@@ -180,6 +188,36 @@ def reads_below(frame: DataFrame, locations: Iterable[str]) -> bool:
         unquote(str(file)) for one in _file_relations(frame) for file in one.location().inputFiles()[:1]
     )
     return any(file.startswith(places) for file in firsts)
+
+
+def note_sources(txn: Transaction, frame: DataFrame) -> None:
+    """Note the tables whose files a plan reads, if lineage tells of the commit. Never raises."""
+    if txn.settings.text(OPENLINEAGE_TO.name) == OPENLINEAGE_TO.default:
+        return
+    try:
+        plan: JavaObject = frame._jdf.queryExecution().analyzed()  # noqa: SLF001
+        plans = [plan, *scala_items(plan.subqueriesAll())]
+        txn.reads.sources.update(
+            name
+            for leaf in (leaf for one in plans for leaf in scala_items(one.collectLeaves()))
+            if leaf.nodeName().startswith("LogicalRelation")
+            for name in [_table_of(leaf)]
+            if name is not None
+        )
+    except Exception as error:  # noqa: BLE001 - a statement does not fail because its lineage is unknown
+        logger.warning("lineage: the sources of transaction %s are unknown: %s", txn.txn_id, error)
+
+
+def _table_of(leaf: JavaObject) -> TableName | None:
+    """Return the table that a relation reads: of hiveacid by the option of its scan, of Spark by its catalog."""
+    if leaf.catalogTable().isDefined():
+        identifier = leaf.catalogTable().get().identifier()
+        return TableName(str(identifier.database().get()), str(identifier.table()))
+    relation = leaf.relation()
+    if relation.getClass().getSimpleName() != _RELATION:
+        return None
+    named = relation.options().get(TABLE_OPTION)
+    return TableName.parse(str(named.get())) if named.isDefined() else None
 
 
 def _file_relations(frame: DataFrame) -> list[JavaObject]:

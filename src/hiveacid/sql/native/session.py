@@ -63,7 +63,13 @@ if TYPE_CHECKING:
 
 _SUBSTITUTE = "spark.sql.variable.substitute"
 _OF_THE_SERVER = frozenset(
-    {_SUBSTITUTE, setting_definitions.AUTO_COMPACT.name, *(setting.name for setting in OF_THE_STORE)}
+    {
+        _SUBSTITUTE,
+        setting_definitions.AUTO_COMPACT.name,
+        setting_definitions.OPENLINEAGE_TO.name,
+        setting_definitions.OPENLINEAGE_NAMESPACE.name,
+        *(setting.name for setting in OF_THE_STORE),
+    }
 )
 MOST_SETTINGS = 200
 """Settings that a client may change in its session."""

@@ -17,6 +17,7 @@ from hiveacid.spark.formats.driver_frames import collect_as_arrow, count_listed_
 from hiveacid.spark.read.scan_source import STRICT_READ, escape_globs
 from hiveacid.spark.session.classic_session import in_session
 from hiveacid.spark.session.error_translation import translate_errors
+from hiveacid.spark.session.running_jobs_and_plans import note_sources
 from hiveacid.spark.write.column_casts import add_static_partition_columns, empty_rows, fit_columns
 from hiveacid.spark.write.sort_and_stage import StagingTarget, new_rows_for_arrow, stage_insert
 from hiveacid.spark.write.staged_files import StagedFile, StagedKind, TaskReport, list_staged_files
@@ -225,6 +226,7 @@ def write_rows(
 ) -> WriteReport:
     """Stage, publish and record rows with the table's columns; the caller commits."""
     require_writable(context, table, options, txn)
+    note_sources(txn, rows)
     if not options.overwrite:
         require_no_acid_v1_events(context, table, txn)
     dynamic = len(static) < len(table.partition_columns)

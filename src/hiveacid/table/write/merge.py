@@ -48,6 +48,7 @@ from hiveacid.spark.session.bound_plans import last_part
 from hiveacid.spark.session.classic_session import plan_of
 from hiveacid.spark.session.error_translation import translate_errors
 from hiveacid.spark.session.jvm import parser_of, scala_items
+from hiveacid.spark.session.running_jobs_and_plans import note_sources
 from hiveacid.spark.write.changes_of_arrow_rows import (
     columns_that_grow,
     columns_used,
@@ -168,6 +169,7 @@ class Merge(Displayed):
 
     def run(self, table: TableDefinition, txn: Transaction) -> WriteReport:
         """Change the rows in a transaction that holds the lock of `execute`."""
+        note_sources(txn, self.source)
         with translate_errors():
             clauses = [self._resolved(table, self._checked(table, clause)) for clause in self.clauses]
         on = expand_stars(self.on, self._columns(table))

@@ -22,7 +22,7 @@ from hiveacid.spark.formats.expressions import Expression, expand_stars, selecte
 from hiveacid.spark.session.bound_plans import filter_rows
 from hiveacid.spark.session.classic_session import plan_of
 from hiveacid.spark.session.error_translation import translate_errors
-from hiveacid.spark.session.running_jobs_and_plans import reads_below
+from hiveacid.spark.session.running_jobs_and_plans import note_sources, reads_below
 from hiveacid.spark.write.changes_of_arrow_rows import Change, has_subquery
 from hiveacid.spark.write.column_casts import fit_columns
 from hiveacid.spark.write.sort_and_stage import (
@@ -285,6 +285,7 @@ class Replacement:
 
     def run(self, table: TableDefinition, txn: Transaction) -> WriteReport:
         """Replace the rows in a transaction."""
+        note_sources(txn, self.rows)
         with translate_errors():
             old_rows, _ = select_by_spark(self.context, table, txn, self.where, None)
             deletes = changed_rows(table, old_rows, {})
