@@ -48,8 +48,8 @@ lint: $(STAMPS)/lint $(STAMPS)/test $(STAMPS)/arrow $(STAMPS)/project  ## ruff, 
 	@echo "== mypy and the style rules, side by side"
 	@printf '%s\n' mypy 'python -m pytest -q -p no:cacheprovider tests/tidy' | xargs -P 2 -I{} sh -c '$(BIN)/{}'
 
-# What `make lint`, `make interop` and `make clients` run.
-ELSEWHERE := --ignore=tests/tidy --ignore=tests/interop --ignore=tests/clients
+# What `make lint`, `make interop`, `make clients` and `make image` run.
+ELSEWHERE := --ignore=tests/tidy --ignore=tests/interop --ignore=tests/clients --ignore=tests/deploy
 # Marks say what only `make test-all` runs, and the smaller test that stays: tests/support/exhaustive.py
 test-all smoke interop-corpus interop-hive: export HIVEACID_TEST_ALL ?= 1
 .PHONY: test test-all
@@ -113,6 +113,13 @@ interop-hive: java $(STAMPS)/test $(STAMPS)/arrow $(STAMPS)/project
 .PHONY: clients
 clients: java $(STAMPS)/test $(STAMPS)/arrow $(STAMPS)/project .venv-clients/stamp  ## PyHive, impyla, SQLAlchemy, beeline, dbt and Airflow on hiveacid serve
 	@$(BIN)/python -m pytest --durations=10 tests/clients $(ARGS)
+
+# The image is made of Debian's packages, by buildah: none is pulled.
+.PHONY: image
+image: java $(STAMPS)/test $(STAMPS)/project  ## build the image of examples/deploy and run what its compose file starts (Debian, as root; 10 minutes)
+	@tools/servers.sh
+	@command -v buildah >/dev/null && command -v mmdebstrap >/dev/null || DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends buildah mmdebstrap || echo "== not here: buildah and mmdebstrap"
+	@$(BIN)/python -m pytest tests/deploy $(ARGS)
 
 .PHONY: docs docs-serve
 docs: .venv-docs/stamp  ## build the documentation into site/, and look at three of its pages in Chromium if it is here

@@ -1,16 +1,19 @@
-"""The files of ``examples/deploy``, as far as they can be checked without Docker and Kubernetes (issue 22)."""
+"""The files of ``examples/deploy``, as far as they can be checked without containers (issue 22); `make image` runs them."""
 
 from __future__ import annotations
 
 import re
 import subprocess
 import tomllib
+from pathlib import Path
 from typing import Any
 
 import yaml
 from sources import ROOT
 
+from hiveacid.cli.serve import serve
 from hiveacid.cli.services import services
+from hiveacid.cli.web import web
 from hiveacid.services.http_server import PROBES
 
 DEPLOY = ROOT / "examples" / "deploy"
@@ -50,9 +53,33 @@ def test_the_image_installs_extras_that_exist() -> None:
     named = re.findall(r"\[([a-z,]+)\]\"", text)
     assert named
     assert set(named[0].split(",")) <= set(project["optional-dependencies"])
-    assert [line.split()[0] for line in text.splitlines() if line.startswith(("FROM", "USER", "ENTRYPOINT"))] == [
-        "FROM", "USER", "ENTRYPOINT",
+    last = text.rpartition("\nFROM ")[2]
+    assert [line.split()[0] for line in last.splitlines() if line.startswith(("USER", "ENTRYPOINT"))] == [
+        "USER", "ENTRYPOINT",
     ]  # fmt: skip
+
+
+def test_the_compose_file_gives_arguments_that_the_commands_have(tmp_path: Path) -> None:
+    text = (DEPLOY / "compose.yaml").read_text(encoding="utf-8")
+    text = text.replace("/run/secrets", str(tmp_path)).replace("${HOST_NAME:-localhost}", "localhost")
+    compose = yaml.safe_load(text)
+    for name in compose["secrets"]:
+        (tmp_path / name).touch()
+    commands = {"serve": serve, "services": services, "web": web}
+    ours = {name: one for name, one in compose["services"].items() if one["image"] == "hiveacid"}
+    assert ours.keys() == commands.keys()
+    for name, one in ours.items():
+        command, *words = one["command"]
+        assert command == commands[name].name
+        parsed = commands[name].make_context(command, words).params
+        for port in one.get("ports", ()):
+            assert port == f"{parsed['port']}:{parsed['port']}"
+        if "healthcheck" in one:
+            assert f":{parsed.get('health_port') or parsed['port']}/ready" in one["healthcheck"]["test"][-1]
+        if "grace" in parsed:
+            assert int(one["stop_grace_period"].removesuffix("s")) > parsed["grace"] + 20
+        assert one["depends_on"].keys() <= compose["services"].keys()
+        assert {volume.partition(":")[0] for volume in one["volumes"]} <= compose["volumes"].keys()
 
 
 def test_the_commands_are_a_shell_script() -> None:
