@@ -8,11 +8,13 @@ import stat
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
 from hiveacid.cli import options
+from hiveacid.cli.progress_line import Remaining
 
 if TYPE_CHECKING:
     from hiveacid.streaming import Statistics
@@ -85,12 +87,13 @@ def ingest(
             partition=options.partition_spec(partition),
             agent="hiveacid ingest",
         )
-        show_progress = _progress(began, clock.now)
+        reading = _Reading(files)
+        show_progress = _progress(began, clock.now, reading)
         try:
             with stream:
                 feeder = Feeder(stream, form, clock, batch_rows, batch_seconds, show_progress)
                 for path in files or ("-",):
-                    with _opened(path) as descriptor:
+                    with _opened(path) as descriptor, reading.of(descriptor):
                         feeder.feed(descriptor, path, skip_first=header)
                 feeder.finish()
         except BaseException:
@@ -185,13 +188,40 @@ def _opened(path: str) -> Iterator[int]:
         os.close(descriptor)
 
 
-def _progress(began: int, now: Callable[[], int]) -> Callable[[Statistics], None]:
-    """Return a function that shows rows and rate on a terminal, to be called after every commit."""
+class _Reading:
+    """Number of bytes of all files, and of those that were read; None for input of an unknown length, such as a pipe."""
+
+    def __init__(self, files: tuple[str, ...]) -> None:
+        regular = files and all(Path(path).is_file() for path in files)
+        self.total = sum(Path(path).stat().st_size for path in files) if regular else None
+        self._before = 0
+        self._descriptor: int | None = None
+
+    @contextmanager
+    def of(self, descriptor: int) -> Iterator[None]:
+        """Count what is read of a file."""
+        self._descriptor = descriptor
+        try:
+            yield
+        finally:
+            self._before, self._descriptor = self.done(), None
+
+    def done(self) -> int:
+        """Return the number of bytes that were read."""
+        if self.total is None or self._descriptor is None:
+            return self._before
+        return self._before + os.lseek(self._descriptor, 0, os.SEEK_CUR)
+
+
+def _progress(began: int, now: Callable[[], int], reading: _Reading) -> Callable[[Statistics], None]:
+    """Return a function that shows rows, rate and the time left on a terminal, to be called after every commit."""
+    remaining = Remaining()
 
     def show(stats: Statistics) -> None:
         if sys.stderr.isatty():
             rate = stats.records_written * 1000 // max(1, now() - began)
-            click.echo(f"\r{stats.records_written:,} rows, {rate:,} rows/s", err=True, nl=False)
+            left = remaining.text("files", reading.done(), reading.total or 0, (now() - began) / 1000)
+            click.echo(f"\r{stats.records_written:,} rows, {rate:,} rows/s{left}\x1b[K", err=True, nl=False)
 
     return show
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import sys
 import threading
@@ -16,7 +17,47 @@ if TYPE_CHECKING:
 
 _SILENT = 0.5  # seconds that need no line
 _INTERVAL = 0.2  # seconds between two lines
+_MINUTE = 60
+_STEADY_SECONDS = 3.0  # of work, before its pace says something about the rest
+_STEADY_PARTS = 3
 _START = "starting Spark, {:.0f} s"
+
+
+class Remaining:
+    """Estimate of the time that work still takes, from the pace of its own last part; there is none before that is steady.
+
+    It is only as good as the parts are alike, and therefore rounded. ``key``: what the parts belong to; another one begins
+    anew.
+    """
+
+    def __init__(self) -> None:
+        """Know nothing yet."""
+        self._key: object = None
+        self._begun = (0.0, 0)
+
+    def text(self, key: object, done: int, total: int, now: float) -> str:
+        """Return ``, about 40 s left``, or nothing. ``now``: seconds of a clock that does not go back."""
+        if key != self._key:
+            self._key, self._begun = key, (now, done)
+        begun, first = self._begun
+        parts, seconds = done - first, now - begun
+        if seconds < _STEADY_SECONDS or parts < max(_STEADY_PARTS, total // 50) or done >= total:
+            return ""
+        return f", about {rounded_time(seconds * (total - done) / parts)} left"
+
+
+def rounded_time(seconds: float) -> str:
+    """Return a time in steps that an estimate deserves: 5 s, 10 s, 40 s, 3 min, 2 h.
+
+    >>> [rounded_time(seconds) for seconds in (1, 44, 130, 9000)]
+    ['5 s', '50 s', '3 min', '3 h']
+    """
+    if seconds <= _MINUTE:
+        step = 5 if seconds <= _MINUTE / 6 else 10
+        return f"{max(1, math.ceil(seconds / step)) * step} s"
+    if seconds <= 90 * _MINUTE:
+        return f"{math.ceil(seconds / _MINUTE)} min"
+    return f"{math.ceil(seconds / (60 * _MINUTE))} h"
 
 
 class ProgressLine:
@@ -47,7 +88,18 @@ def stages_line(env: SparkEnvironment, write: Callable[[str], object], end: str)
     """Return a line with the progress of Spark's running stages, and ``end`` behind it."""
     from hiveacid.spark.session.running_jobs_and_plans import progress  # noqa: PLC0415 - imports PySpark
 
-    return ProgressLine(lambda seconds: progress_text(progress(env), seconds, end), write)
+    remaining = Remaining()
+
+    def text(seconds: float) -> str:
+        state = progress(env)
+        left = remaining.text(state.ids, state.done, state.total, seconds)
+        return progress_text(
+            state,
+            seconds,
+            f"{left} in {'these stages' if state.stages > 1 else 'this stage'}{end}" if left else end,
+        )
+
+    return ProgressLine(text, write)
 
 
 def progress_text(state: Progress, seconds: float, end: str = "") -> str:

@@ -136,11 +136,12 @@ def threads_have_own_jobs(env: SparkEnvironment) -> bool:
 
 @dataclass(frozen=True)
 class Progress:
-    """Progress of the running stages: their number, tasks done, tasks in total."""
+    """Progress of the running stages: their number, tasks done, tasks in total, and the stages' ids."""
 
     stages: int = 0
     done: int = 0
     total: int = 0
+    ids: tuple[int, ...] = ()
 
 
 def progress(env: SparkEnvironment) -> Progress:
@@ -152,6 +153,7 @@ def progress(env: SparkEnvironment) -> Progress:
         stages=len(stages),
         done=sum(stage.numCompletedTasks for stage in stages),
         total=sum(stage.numTasks for stage in stages),
+        ids=tuple(sorted(stage.stageId for stage in stages)),
     )
 
 
