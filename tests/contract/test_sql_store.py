@@ -23,10 +23,11 @@ from hiveacid.errors import (
     StoreError,
     StoreUnavailableError,
     StoreVersionError,
+    TransactionAbortedError,
     WriteConflictError,
 )
 from hiveacid.ports.clock import SystemClock
-from hiveacid.ports.transactions import Operation, Remains, Start
+from hiveacid.ports.transactions import Operation, Remains, Start, TxnKind
 from hiveacid.stores.refusals import Limits
 from hiveacid.stores.sql.database import Database
 from hiveacid.stores.sql.dialects import Durability, ErrorKind
@@ -434,6 +435,22 @@ def test_a_refused_commit_is_the_end_of_a_transaction_for_its_client(store: SqlS
     with pytest.raises(WriteConflictError):
         store.commit_txn(later, written=change)
     assert (database.own_txns.mark(later), database.retry_deadlines.remaining()) == (None, 0)
+
+
+def test_a_commit_after_the_time_out_is_the_end_of_a_transaction_for_its_client(tmp_path: Path) -> None:
+    """As a read lease of a process that slept: each kept its mark for ever."""
+    clock = ManualClock()
+    store = SqlStore(url_in(tmp_path), clock=clock)
+    database = store._database
+    for kind, written in ((TxnKind.DEFAULT, [wrote(ORDERS, Operation.INSERT)]), (TxnKind.READ_ONLY, [])):
+        (txn_id,) = store.open_txns(CLIENT, kind=kind)
+        clock.advance(301)
+        assert store.abort_timed_out() == (txn_id,)
+        assert database.own_txns.mark(txn_id) is not None
+        with pytest.raises(TransactionAbortedError):
+            store.commit_txn(txn_id, written=written)
+        assert database.own_txns.mark(txn_id) is None
+    store.close()
 
 
 def _abort_writers(store: SqlStore, count: int) -> None:

@@ -183,10 +183,15 @@ class CommitTxn(SqlBase):
                     )
                 )
         if not answer:
-            refused = database.write(
-                lambda connection: _commit(database, connection, txn_id, changes, writes, batch, operations),
-                in_doubt=tried,  # its answer may have been lost, and the second try then finds nothing to commit
-            )
+            try:
+                refused = database.write(
+                    lambda connection: _commit(
+                        database, connection, txn_id, changes, writes, batch, operations
+                    ),
+                    in_doubt=tried,  # its answer may have been lost, and the second try then finds nothing to commit
+                )
+            except TransactionAbortedError as error:  # it had timed out
+                refused = error
         database.retry_deadlines.ended([txn_id])
         database.own_txns.ended([txn_id])
         if refused is not None:
