@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from hiveacid.config import setting_definitions
 from hiveacid.core.model import Partition, TableDefinition
@@ -40,6 +41,9 @@ from hiveacid.table.partitions import PartitionValues, partitions_of, require_ch
 from hiveacid.table.write.executor_reads import read_on_executors
 from hiveacid.transactions.transaction import Transaction
 
+if TYPE_CHECKING:
+    from py4j.java_gateway import JavaObject
+
 _MAX_FILES = 500
 # With a local master and local files, jobs have no more processors. They take 35 ms to change the rows of a partition, the driver takes 15.
 _MAX_FILES_WITH_LOCAL_MASTER = 20_000
@@ -55,10 +59,10 @@ FALLBACK_ERRORS = (StatementError, CatalogError, UnsupportedFeatureError, BadFil
 
 @dataclass(frozen=True)
 class SelectedRows:
-    """Selected rows of one partition. ``rows``: an Arrow table of ``ROW__ID`` and the columns that were asked for."""
+    """Selected rows of one partition. ``rows``: of ``ROW__ID`` and the columns that were asked for."""
 
     partition: PartitionValues
-    rows: Any
+    rows: pa.Table
 
 
 @dataclass(frozen=True)
@@ -75,11 +79,11 @@ class Condition:
     exact_predicate: Callable[[Iterable[Predicate]], Predicate] | None = None
 
     @classmethod
-    def of(cls, env: SparkEnvironment, table: TableDefinition, plan: Any) -> Condition:
+    def of(cls, env: SparkEnvironment, table: TableDefinition, plan: JavaObject) -> Condition:
         """Return the condition in a plan of `condition_rows`."""
         members: list[Members] = []
 
-        def computed_later(node: Any) -> Predicate:
+        def computed_later(node: JavaObject) -> Predicate:
             found = members_of(env, node)
             members.extend([] if found is None else [found])
             return UNDECIDED if found is None else Comparison(found.column, Operator.IN)
@@ -236,7 +240,7 @@ def _share(file: OrcReader, stripes: Iterable[int], columns: Iterable[str]) -> i
 
 
 def list_for_driver(
-    context: Context, table: TableDefinition, txn: Transaction, predicate: Any
+    context: Context, table: TableDefinition, txn: Transaction, predicate: pc.Expression | None
 ) -> FilesForDriver | None:
     """Return the files to read for a filter; None if they are too many for the driver and for tasks on executors.
 
