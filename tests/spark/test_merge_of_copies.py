@@ -97,7 +97,7 @@ def test_random_merges_change_the_same_rows_as_spark(
             acid.sql(f"INSERT INTO {name} {ROWS.format(k='id', first=first, end=first + 40)}")
     random = Random(45)
     copying = merge.copying_clauses
-    for _ in range(8 if not ALL else 12 if ONCE else 60):
+    for _ in range(8 if not ALL else 12 if ONCE else 30):
         first, step = random.randrange(60), random.randint(1, 4)
         news = ROWS.format(k=f"(id * {step} + {first})", first=0, end=random.randrange(30))
         spark.sql(f"SELECT *, concat(name, '!') extra FROM ({news})").createOrReplaceTempView("news")
