@@ -43,7 +43,7 @@ TXN_TIMEOUT = duration(
     "hive.txn.timeout",
     "300s",
     # the interval of heartbeats, half of it: ``transactions.heartbeats.heartbeat_interval``
-    "A transaction without a heartbeat for this long is aborted. Heartbeats are sent at half of it.",
+    "A transaction without a heartbeat for this long is aborted. Heartbeats are sent at half of it, on a Hive Metastore at a third of the metastore's.",
     positive=True,
 )
 MAX_OPEN_TXNS = count(
@@ -63,7 +63,7 @@ LOCK_SLEEP = duration(
     "hive.lock.sleep.between.retries",
     "60s",
     "The longest wait between two checks of a lock; waits start at 50 ms and double. "
-    "It is never above 15 s, whatever is set; Hive waits up to the value, and never below 15 s.",
+    "It is never above 15 s, so that the default acts as 15 s; Hive waits up to the value, and never below 15 s.",
 )
 XLOCK_WRITE = flag(
     "hive.txn.xlock.write",
@@ -127,7 +127,7 @@ DYNAMIC_PARTITION_MODE = choice(
 CREATE_AS_ACID = flag(
     "hive.create.as.acid",
     "false",
-    "Managed ORC tables are made full ACID unless their properties say otherwise.",
+    "Managed tables in ORC or without STORED AS, and without SORTED BY, are made full ACID unless their properties say otherwise.",
 )
 CREATE_AS_INSERT_ONLY = flag(
     "hive.create.as.insert.only",
@@ -137,7 +137,7 @@ CREATE_AS_INSERT_ONLY = flag(
 DEFAULT_FILE_FORMAT = choice(
     "hive.default.fileformat",
     ("TextFile", "ORC", "Parquet", "Avro"),
-    "Format of a new table whose statement names none. Transactional tables are ORC in any case.",
+    "Format of a new table whose statement names none. Transactional tables without STORED AS are ORC.",
 )
 DEFAULT_FILE_FORMAT_MANAGED = choice(
     "hive.default.fileformat.managed",
@@ -247,7 +247,7 @@ CHECK_INTERVAL = duration("hive.compactor.check.interval", "300s", "Time between
 DELTA_NUM_THRESHOLD = count(
     "hive.compactor.delta.num.threshold",
     "10",
-    "More delta directories than this cause a minor compaction.",
+    "More delta directories than this cause a minor compaction, or a major one if there is no base.",
 )
 DELTA_PCT_THRESHOLD = decimal_number(
     "hive.compactor.delta.pct.threshold",
