@@ -141,10 +141,8 @@ class Initiator:
         decision = decide(table.candidate(changed, jobs), table.thresholds, now, measure)
         if decision.again is not None:
             self._again[changed.table, changed.partition] = decision.again
-        elif figures is not None or decision.kind is not None:
-            self._again.pop(
-                (changed.table, changed.partition), None
-            )  # else, as behind another job, the next turn looks
+        else:
+            self._again.pop((changed.table, changed.partition), None)
         job = self._enqueue_or_decline(table, changed, decision, jobs)
         logger.log(
             logging.INFO if job else logging.DEBUG,
@@ -186,7 +184,9 @@ class Initiator:
             try:
                 return self.context.store.enqueue_compaction(request, self.name)
             except CompactionRefusedError:
-                return None  # another initiator was first, or the same job is done and waits for the cleaner
+                # another initiator was first, or the same job is done and waits for the cleaner: the next turn looks
+                self._again[changed.table, changed.partition] = 0
+                return None
         if decision.noted and not (jobs and jobs[-1].state == CompactionState.DID_NOT_INITIATE):
             return own_store(self.context.store).decline_compaction(request, self.name, decision.reason)
         return None

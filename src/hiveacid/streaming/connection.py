@@ -281,8 +281,10 @@ class Connection:
 
     def _abort_after(self, current: StreamTransaction, error: BaseException) -> None:
         """Abort the transaction. Raises TransactionAbortedError if files are missing because it had timed out."""
-        lost = self._context.transactions.abort_error(current.txn, error)
-        self._abort_current(str(error)[:200] or "a write failed")
+        try:
+            lost = self._context.transactions.abort_error(current.txn, error)
+        finally:
+            self._abort_current(str(error)[:200] or "a write failed")
         if lost is not None:
             raise lost from error
 

@@ -522,9 +522,11 @@ class Transactions:
             if not txn.ended:
                 txn.commit()
         except BaseException as error:
-            lost = self.abort_error(opened[-1], error) if opened else None
-            for txn in reversed(opened):
-                txn.abort(str(error)[:200])
+            try:
+                lost = self.abort_error(opened[-1], error) if opened else None
+            finally:  # whatever ends the question: a transaction that is not ended gets heartbeats until the process ends
+                for txn in reversed(opened):
+                    txn.abort(str(error)[:200])
             if lost is not None:
                 raise lost from error
             raise
@@ -532,11 +534,17 @@ class Transactions:
     def abort_error(self, txn: Transaction, error: BaseException) -> errors.TransactionAbortedError | None:
         """Return the error to raise if files are missing because the transaction was aborted and cleaned up.
 
-        This happens to a process that slept past the time-out: the cleaner has removed its staged files or its snapshot.
+        This happens to a process that slept past the time-out: the cleaner has removed its staged files or its snapshot. None also if
+        the store cannot be asked now.
         """
         if not isinstance(error, (errors.StorageError, errors.FormatError)) or txn.ended:
             return None
-        if self.store.txn_state(txn.txn_id) not in (TransactionState.ABORTED, TransactionState.UNKNOWN):
+        try:
+            state = self.store.txn_state(txn.txn_id)
+        except errors.StoreError as away:
+            logger.warning("whether transaction %s was aborted is not known: %s", txn.txn_id, away)
+            return None
+        if state not in (TransactionState.ABORTED, TransactionState.UNKNOWN):
             return None
         return errors.TransactionAbortedError(
             f"transaction {txn.txn_id} was aborted while its statement ran; nothing of it is visible"

@@ -48,6 +48,26 @@ def test_the_eleventh_delta_queues_a_job_with_its_reason(scene: Scene) -> None:
     assert only(look.step()).decision.reason == f"compaction {found.job.id} is initiated already"
 
 
+def test_what_is_written_beside_a_compaction_is_looked_at_when_that_has_ended(scene: Scene) -> None:
+    scene.table()
+    for _ in range(11):
+        scene.write()
+    look = initiator(scene)
+    job = only(look.step()).job
+    assert job is not None
+    for _ in range(11):
+        scene.write()
+    scene.clock.advance(300)
+    assert only(look.step()).decision.reason == f"compaction {job.id} is initiated already"
+    scene.clock.advance(300)
+    assert only(look.step()).decision.kind is None
+    scene.store.claim_compaction("w")
+    for state in ("ready for cleaning", "succeeded"):
+        scene.store.end_compaction(job.id, state)
+    scene.clock.advance(300)
+    assert only(look.step()).job is not None
+
+
 def test_only_what_was_written_since_is_looked_at_again(scene: Scene) -> None:
     scene.table()
     scene.table(TableName("default", "u"))

@@ -17,6 +17,7 @@ from hiveacid.errors import (
     CompactionRefusedError,
     HiveAcidError,
     StorageError,
+    StoreUnavailableError,
     TransactionAbortedError,
 )
 from hiveacid.ports.transactions import TxnKind
@@ -216,6 +217,21 @@ def test_a_refused_compaction_leaves_nothing(scene: Scene) -> None:
     assert work(scene).state == "refused"
     assert scene.states() == [(1, "refused")]
     assert scene.store.show_transactions() == ()
+
+
+def test_a_refusal_that_cannot_be_recorded_leaves_no_open_transaction(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def away(*_: object, **__: object) -> None:
+        raise StoreUnavailableError("no answer")
+
+    scene.table()
+    scene.write()
+    job = claimed(scene)
+    monkeypatch.setattr(scene.store, "end_compaction", away)
+    with pytest.raises(StoreUnavailableError):
+        work(scene, job=job)
+    assert scene.context.transactions.heartbeats.tracked() == frozenset()
 
 
 def test_a_compaction_that_failed_before_it_published_leaves_nothing(scene: Scene) -> None:

@@ -20,6 +20,7 @@ from hiveacid.core.transactions.locks_and_conflicts import LockComponent, LockSt
 from hiveacid.errors import (
     CommitStateUnknownError,
     LockTimeoutError,
+    StorageError,
     StoreUnavailableError,
     TransactionAbortedError,
     UnsupportedFeatureError,
@@ -268,6 +269,27 @@ def test_an_abort_without_a_store_keeps_the_first_error(store: Cut, transactions
     store.out_of_reach = False
     assert removed == []
     assert len(open_ids(store)) == 1
+
+
+@pytest.mark.parametrize("ends", [StoreUnavailableError("no answer"), KeyboardInterrupt()])
+def test_a_statement_whose_files_and_store_are_both_away_is_aborted(
+    store: Cut, transactions: Transactions, ends: BaseException
+) -> None:
+    """Heartbeats would keep its locks, and what the cleaner may not remove, until the process ends."""
+
+    def away(_: TxnId) -> str:
+        raise ends
+
+    def work() -> None:
+        with transactions.scope(SETTINGS, start=Start(locks=(EXCL_WRITE,))):
+            store.txn_state = away  # type: ignore[method-assign,assignment]
+            raise StorageError("no file system")
+
+    expected = StorageError if isinstance(ends, StoreUnavailableError) else KeyboardInterrupt
+    with pytest.raises(expected):
+        work()
+    assert transactions.heartbeats.tracked() == frozenset()
+    assert (open_ids(store), store.show_locks()) == ([], ())
 
 
 def test_what_could_not_be_aborted_is_aborted_when_the_store_is_back(store: Cut) -> None:

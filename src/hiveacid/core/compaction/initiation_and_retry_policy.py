@@ -138,7 +138,8 @@ def decide_not_to_initiate(
         return Decision(None, "the table is insert-only and hive.compactor.compact.insert.only=false")
     under_way = next((attempt for attempt in candidate.attempts if attempt.state in UNDER_WAY), None)
     if under_way is not None:
-        return Decision(None, f"compaction {under_way.id} is {under_way.state} already")
+        # again: what is written meanwhile counts when that one has ended
+        return Decision(None, f"compaction {under_way.id} is {under_way.state} already", again=now)
     failed = _failures_in_a_row(candidate.attempts, thresholds.failures)
     if not failed:
         return None

@@ -209,12 +209,17 @@ def _run(context: Context, record: Compaction, worker: str, writer: CompactionWr
         if refused.cleaning_needed or not context.store.maintained_by_hiveacid():
             txn.abort(f"compaction refused: {refused}"[:200])
         else:  # nothing was written: no trace stays
-            refused.state = _refuse(context, record, worker, refused)
-            txn.commit()
+            try:
+                refused.state = _refuse(context, record, worker, refused)
+                txn.commit()
+            finally:
+                txn.abort("compaction refused")  # if it could not be committed
         raise
     except BaseException as error:
-        lost = context.transactions.abort_error(txn, error)
-        txn.abort(f"compaction failed: {error}"[:200])
+        try:
+            lost = context.transactions.abort_error(txn, error)
+        finally:
+            txn.abort(f"compaction failed: {error}"[:200])
         if lost is not None:
             raise lost from error
         raise
