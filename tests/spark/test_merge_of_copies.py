@@ -123,3 +123,26 @@ def test_random_merges_change_the_same_rows_as_spark(
     for name in tables:
         acid.table(name).compact("major")
     assert rows(acid, "copies", ids=True) == rows(acid, "joins", ids=True)
+
+
+def test_keys_and_rows_of_a_source_in_different_orders(
+    acid: AcidSession, spark: SparkSession, copied: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Spark promises no order of two collections of one frame."""
+    collect = merge.collect_as_arrow
+
+    def reversed_if_whole(frame: Any) -> Any:
+        found = collect(frame)
+        return found.take([*reversed(range(found.num_rows))]) if len(frame.columns) > 1 else found
+
+    monkeypatch.setattr(merge, "collect_as_arrow", reversed_if_whole)
+    acid.sql(f"CREATE TABLE t (k INT, v STRING) {ACID}")
+    acid.sql("INSERT INTO t VALUES (1, 'a'), (2, 'b'), (3, 'c')")
+    news = "SELECT * FROM VALUES (1, 'x'), (2, 'y'), (9, 'z') AS n (k, v)"
+    spark.sql(news).createOrReplaceTempView("news")
+    acid.sql(
+        "MERGE INTO t USING news s ON t.k = s.k WHEN MATCHED THEN UPDATE SET v = s.v WHEN NOT MATCHED THEN INSERT *"
+    )
+    assert copied == [3]
+    found = acid.sql("SELECT * FROM t ORDER BY k").collect()
+    assert [*map(tuple, found)] == [(1, "x"), (2, "y"), (3, "c"), (9, "z")]

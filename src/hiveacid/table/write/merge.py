@@ -225,8 +225,10 @@ class Merge(Displayed):
 
         if read.copied is None or not in_driver or self.context.catalog.enabled_constraints(table.name):
             return joined()
-        keys = source.keys_of(table, read)
-        return CopiedRows(copied_rows(table, read.copied, rows, source.rows(), keys), joined)
+        of_source = source.rows()
+        # from the same table: Spark promises two collections no order
+        keys = keys_of(table, read, columns_named(of_source, [pair.source for pair in read.pairs]))
+        return CopiedRows(copied_rows(table, read.copied, rows, of_source, keys), joined)
 
     def _joined_by_spark(
         self,
@@ -410,19 +412,25 @@ class ComputedSource:
                 rows = collect_rows(env, source, _MAX_ROWS)
                 if rows is None:
                     return None
-                columns = [column.lower() for column in source.columns]
-                keys = rows.select([columns.index(name.lower()) for name in names])
+                keys = columns_named(rows, names)
                 return cls(keys, True, partial(frame_of_collected, env, source, rows), lambda: rows)  # noqa: FBT003
             frame = computed_once(source)
             keys = collect_as_arrow(frame.select(*map(quote_name, names)).limit(_MAX_ROWS + 1))
             small = computed_bytes(env, frame) <= max_bytes_in_driver(env)
             return cls(keys, small, lambda: frame, partial(collect_as_arrow, frame))
 
-    def keys_of(self, table: TableDefinition, read: TargetRead) -> Keys:
-        """Return the keys by column of the target, of that column's type."""
-        types = {column.name: arrow_type(parse_type(column.type)) for column in table.all_columns}
-        columns = zip(read.pairs, self.keys.columns, strict=True)
-        return [(pair.target, values.cast(types[pair.target])) for pair, values in columns]
+
+def columns_named(rows: pa.Table, names: Sequence[str]) -> pa.Table:
+    """Return columns of an Arrow table in the order of their names, whose case does not matter."""
+    columns = [column.lower() for column in rows.column_names]
+    return rows.select([columns.index(name.lower()) for name in names])
+
+
+def keys_of(table: TableDefinition, read: TargetRead, keys: pa.Table) -> Keys:
+    """Return the columns of `ComputedSource.keys` by column of the target, of that column's type."""
+    types = {column.name: arrow_type(parse_type(column.type)) for column in table.all_columns}
+    columns = zip(read.pairs, keys.columns, strict=True)
+    return [(pair.target, values.cast(types[pair.target])) for pair, values in columns]
 
 
 def matching_rows(
@@ -434,7 +442,7 @@ def matching_rows(
         return None
     selection = Selection(names, row_ids=True, for_change=True)
     try:
-        parts = _read_matching(context, table, txn, selection, source.keys_of(table, read))
+        parts = _read_matching(context, table, txn, selection, keys_of(table, read, source.keys))
     except FALLBACK_ERRORS:
         return None
     if parts is None:
