@@ -261,13 +261,14 @@ def test_staged_files_get_their_end_and_their_final_name_once(room: Room) -> Non
     fs.write_bytes(f"{root}/s/1", b"rows and footer")
     fs.write_bytes(f"{root}/s/2", b"other rows")
     final = FinalNames(fs)
-    final.finish(f"{root}/s/1", f"{root}/delta/bucket_00000", 5, b"tail")
+    size = final.join([(f"{root}/s/1", 5)], b"tail", f"{root}/delta/bucket_00000")
     with pytest.raises(StorageError):
         final.finish(f"{root}/s/2", f"{root}/delta/bucket_00000", 5, b"tail")
     with pytest.raises(StorageError):
         FinalNames(fs).finish(f"{root}/s/2", f"{root}/delta/bucket_00000", 5, b"tail")
     finished = fs.read_bytes(f"{root}/delta/bucket_00000")
-    assert [path for path, _, _ in names(room, "/delta")] == ["bucket_00000"]
+    assert names(room, "/delta") == [("bucket_00000", False, len(finished))]
+    assert size == len(finished)  # commits record it
     assert finished == (b"rows and footertail" if isinstance(fs, ArrowFileSystem) else b"rows tail")
 
 
@@ -314,11 +315,10 @@ def test_where_files_grow_a_tail_is_appended_and_nothing_is_read(room: Room) -> 
     fs.write_bytes(f"{room.root}/s/1", b"rows and footer")
     fs.write_bytes(f"{room.root}/s/2", b"rows and footer")
     unread = replace(fs, fs=Rigid(fs.fs, "open_input_file"))
-    FinalNames(unread).finish(f"{room.root}/s/1", f"{room.root}/d/1", 5, b"tail")
+    assert FinalNames(unread).finish(f"{room.root}/s/1", f"{room.root}/d/1", 5, b"tail") == 19
     assert fs.read_bytes(f"{room.root}/d/1") == b"rows and footertail"
-    FinalNames(replace(fs, fs=Rigid(fs.fs, "open_append_stream"))).finish(
-        f"{room.root}/s/2", f"{room.root}/d/2", 5, b"tail"
-    )
+    rigid = FinalNames(replace(fs, fs=Rigid(fs.fs, "open_append_stream")))
+    assert rigid.finish(f"{room.root}/s/2", f"{room.root}/d/2", 5, b"tail") == 9
     assert fs.read_bytes(f"{room.root}/d/2") == b"rows tail"
 
 

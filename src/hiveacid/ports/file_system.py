@@ -55,11 +55,11 @@ class FileSystem(Protocol):
     def replace_tail(self, path: str, start: int, tail: bytes) -> None:
         """Replace everything from byte ``start`` of a staged file on by ``tail``; `move_file` makes it durable."""
 
-    def finish_file(self, source: str, target: str, start: int, tail: bytes) -> None:
+    def finish_file(self, source: str, target: str, start: int, tail: bytes) -> int:
         """Give a staged file its final name and its end, durably (parents are made; the caller knows that none is there).
 
         The result begins with the first ``start`` bytes of ``source`` and ends with ``tail``. More bytes of ``source`` may
-        lie between. ``source`` may be gone afterwards.
+        lie between. ``source`` may be gone afterwards. Returns the size of the result.
         """
 
     def move_file(self, source: str, target: str) -> None:

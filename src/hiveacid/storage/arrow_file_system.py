@@ -156,7 +156,7 @@ class ArrowFileSystem:
             raise StorageError(f"cannot rewrite {path}: it ends before byte {start}")
         self.write_pieces(path, (*blocks(self, path, 0, start), tail))
 
-    def finish_file(self, source: str, target: str, start: int, tail: bytes) -> None:
+    def finish_file(self, source: str, target: str, start: int, tail: bytes) -> int:
         """See `ports.FileSystem`. Only the tail passes through this process, where the store offers a way."""
         if self.renames:
             try:
@@ -165,14 +165,16 @@ class ArrowFileSystem:
                     self.fs.open_append_stream(self.inner(source)) as file,
                 ):
                     file.write(tail)
+                size = self._size(source)
             except StorageError:  # erasure-coded files, Ozone and others cannot grow
                 pass
             else:
                 self._rename(source, target)
-                return
+                return size
         elif self.copier is not None and self.copier(source, target, start, tail):
-            return
+            return start + len(tail)
         self.write_pieces(target, chain(blocks(self, source, 0, start), [tail]))
+        return start + len(tail)
 
     def _rename(self, source: str, target: str) -> None:
         """Rename a file or directory. Parents are made only for one that is there, as on local disks."""

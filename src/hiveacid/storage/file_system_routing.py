@@ -199,13 +199,13 @@ class AnyFileSystem:
         fs = self.at(path)
         return fs.claim_directory(path, staging if staging is not None and self.at(staging) is fs else None)
 
-    def finish_file(self, source: str, target: str, start: int, tail: bytes) -> None:
+    def finish_file(self, source: str, target: str, start: int, tail: bytes) -> int:
         """See `ports.FileSystem`; between two file systems the file is copied through this process."""
         fs, other = self.at(target), self.at(source)
         if other is fs:
-            fs.finish_file(source, target, start, tail)
-        else:
-            fs.write_pieces(target, chain(blocks(other, source, 0, start), [tail]))
+            return fs.finish_file(source, target, start, tail)
+        fs.write_pieces(target, chain(blocks(other, source, 0, start), [tail]))
+        return start + len(tail)
 
     def move_file(self, source: str, target: str) -> None:
         """See `ports.FileSystem`; between two file systems the file is copied through this process."""

@@ -223,10 +223,11 @@ class LocalFileSystem:
             file.write(tail)
             file.truncate()
 
-    def finish_file(self, source: str, target: str, start: int, tail: bytes) -> None:
+    def finish_file(self, source: str, target: str, start: int, tail: bytes) -> int:
         """See `ports.FileSystem`."""
         self.replace_tail(source, start, tail)
         self.move_file(source, target)
+        return start + len(tail)
 
     def move_file(self, source: str, target: str) -> None:
         """Move a file to its final name; missing parent directories are created. An existing target is a StorageError."""

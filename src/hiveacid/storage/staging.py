@@ -102,14 +102,17 @@ class FinalNames:
     _taken: dict[str, set[str]] = field(default_factory=dict)
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
-    def finish(self, source: str, target: str, start: int, tail: bytes) -> None:
-        """Give a file a new tail and its final name. Old bytes after ``start`` may remain before it. Raises StorageError."""
+    def finish(self, source: str, target: str, start: int, tail: bytes) -> int:
+        """Give a file a new tail and its final name; return its size. Raises StorageError.
+
+        Old bytes after ``start`` may remain before the tail, and count.
+        """
         if self.fs.replaces_tail_in_place(target):
             self.fs.replace_tail(source, start, tail)
             self.fs.move_file(source, target)
-            return
+            return start + len(tail)
         self._take(target)
-        self.fs.finish_file(source, target, start, tail)
+        return self.fs.finish_file(source, target, start, tail)
 
     def join(self, parts: Sequence[tuple[str, int]], tail: bytes, target: str) -> int:
         """Make one file of parts (paths and lengths) and a tail; return its size. Raises StorageError.
@@ -118,11 +121,10 @@ class FinalNames:
         """
         if len(parts) == 1:
             ((source, size),) = parts
-            self.finish(source, target, size, tail)
-        else:
-            self._take(target)
-            data = chain.from_iterable(blocks(self.fs, source, 0, size) for source, size in parts)
-            self.fs.write_pieces(target, chain(data, [tail]))
+            return self.finish(source, target, size, tail)
+        self._take(target)
+        data = chain.from_iterable(blocks(self.fs, source, 0, size) for source, size in parts)
+        self.fs.write_pieces(target, chain(data, [tail]))
         return sum(size for _, size in parts) + len(tail)
 
     def _take(self, target: str) -> None:

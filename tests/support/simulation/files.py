@@ -88,9 +88,10 @@ class MemoryFileSystem:
         self.write_bytes(target, data)
         self._versions[target] = version
 
-    def finish_file(self, source: str, target: str, start: int, tail: bytes) -> None:
+    def finish_file(self, source: str, target: str, start: int, tail: bytes) -> int:
         """See :class:`hiveacid.ports.file_system.FileSystem`."""
         self.write_bytes(target, self._file(source)[:start] + tail)
+        return start + len(tail)
 
     def claim_directory(self, path: str, staging: str | None = None) -> bool:
         """See :class:`hiveacid.ports.file_system.FileSystem`."""

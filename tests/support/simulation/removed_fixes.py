@@ -76,9 +76,10 @@ def _partition_from_one(catalog: Any, name: Any, partition: Any) -> None:
     catalog._state.partitions[name].setdefault(partition.key, partition)
 
 
-def _put_in_flight(files: Any, source: str, target: str, start: int, tail: bytes) -> None:
+def _put_in_flight(files: Any, source: str, target: str, start: int, tail: bytes) -> int:
     data = files.read_bytes(source)[:start] + tail
     files.write_bytes(target, data)
+    return len(data)
 
 
 def _begin_without_lease(leases: Any, settings: Settings, kind: TxnKind = TxnKind.DEFAULT) -> Transaction:

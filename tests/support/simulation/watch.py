@@ -227,11 +227,12 @@ class WatchedFiles(_Watched):
         self._world.check_needs(before.keys() - self._world.files.files.keys())
         return result
 
-    def finish_file(self, source: str, target: str, start: int, tail: bytes) -> None:
+    def finish_file(self, source: str, target: str, start: int, tail: bytes) -> int:
         """Finish a file inside the store: nobody is paused for long between the reading and the writing of a copy."""
-        self.__getattr__("finish_file")(source, target, start, tail)
+        size: int = self.__getattr__("finish_file")(source, target, start, tail)
+        return size
 
-    def after_finish_file(self, _: None, _source: str, target: str, *_rest: object) -> None:
+    def after_finish_file(self, _: int, _source: str, target: str, *_rest: object) -> None:
         """Look what the new file changed."""
         self._changed(target)
 
