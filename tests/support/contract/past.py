@@ -118,6 +118,25 @@ class PastContract:
         assert _ids(store.commits(ORDERS, store.now())) == [0, 1, 2, 3]
         clock.advance(60)
 
+    def test_a_clock_that_goes_back_after_write_ids_committed_out_of_order(
+        self, store: Store, clock: ManualClock
+    ) -> None:
+        """The latest commit counts, not that of the highest write id."""
+        store.create_database(database())
+        store.create_table(table())
+        overtaken = _begin(store)
+        clock.advance(10)
+        _commit(store)
+        clock.advance(10)
+        store.commit_txn(overtaken, written=[wrote(ORDERS, INSERT)])
+        clock.advance(-10)
+        _commit(store, operation=UPDATE)
+        _commit(store)
+        found = store.commits(ORDERS)
+        assert _ids(found) == [0, 2, 1, 3, 4]
+        assert {one.committed for one in found[2:]} == {found[1].committed + 10_000}
+        clock.advance(10)
+
     def test_old_commits_are_forgotten_but_for_the_last(self, store: Store, clock: ManualClock) -> None:
         """The last one stands for those before it."""
         store.create_database(database())

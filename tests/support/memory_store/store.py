@@ -454,8 +454,7 @@ class MemoryStore(MemoryCatalog, MemoryCompactionQueue, MemoryLocks):
                     summary = deeds.get(table, OperationSummary())
                     client = txn.client
                     known = self._state.commits.get(table, ())
-                    latest = max(known, key=lambda one: one.write_id, default=None)
-                    committed = max(self._clock.now(), latest.committed if latest else 0)
+                    committed = max([self._clock.now(), *(one.committed for one in known)])
                     made = CommitRecord(
                         write_id, committed, txn.id, client.user, client.host, client.agent, summary
                     )

@@ -97,7 +97,7 @@ _LATEST = (
         _EARLIER.c.database_name == write_ids.c.database_name,
         _EARLIER.c.table_name == write_ids.c.table_name,
     )
-    .order_by(_EARLIER.c.write_id.desc())
+    .order_by(_EARLIER.c.committed.desc())
     .limit(1)
     .correlate(write_ids)
     .scalar_subquery()
