@@ -269,7 +269,7 @@ class Connection:
     def _require_alive(self, txn: Transaction) -> None:
         """Raise TransactionAbortedError if the transaction timed out; ask the store at most once a second."""
         now = self._now()
-        if now - self._asked_at >= _ASK_AFTER:
+        if not 0 <= now - self._asked_at < _ASK_AFTER:
             answer = self._context.transactions.store.heartbeat([txn.txn_id])
             if answer.aborted or answer.missing:
                 raise TransactionAbortedError(

@@ -268,7 +268,7 @@ class Feeder:
             self._commit_if_due()
 
     def _commit_if_due(self) -> None:
-        late = self.clock.now() - self._begun >= self.seconds * 1000
+        late = not 0 <= self.clock.now() - self._begun < self.seconds * 1000  # or the clock was set back
         if self._open and (late or self._taken >= self.rows):
             self.finish()
 

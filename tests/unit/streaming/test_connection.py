@@ -342,6 +342,16 @@ def test_a_reaped_transaction_cannot_go_on(wh: Warehouse) -> None:
     assert not [name for name in wh.files("t") if name.startswith("delta_0000010")]
 
 
+def test_a_reaped_transaction_is_noticed_after_the_clock_went_back(wh: Warehouse) -> None:
+    simple(wh)
+    with wh.connect("t") as stream:
+        stream.begin_transaction()
+        wh.store.abort_txns([stream.ids[0]], "reaped")
+        stream._asked_at = stream._now() + 3_600_000
+        with pytest.raises(TransactionAbortedError):
+            stream.write(batch_of(1))
+
+
 def test_a_failed_commit_shows_nothing(wh: Warehouse, monkeypatch: pytest.MonkeyPatch) -> None:
     simple(wh)
     with wh.connect("t") as stream:

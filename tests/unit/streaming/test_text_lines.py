@@ -145,6 +145,20 @@ def test_a_file_without_line_breaks_is_refused_before_it_fills_the_memory(
     assert wh.rows("t") == [(1,)]
 
 
+def test_a_commit_is_not_put_off_by_a_clock_that_goes_back(wh: Warehouse, tmp_path: Path) -> None:
+    wh.create(f"CREATE TABLE t (a INT) {ACID}")
+    clock = ManualClock()
+    with wh.connect("t") as stream:
+        feeder = Feeder(stream, JsonLines(), clock, 100, 10)
+        with opened(tmp_path / "f", '{"a": 1}\n') as descriptor:
+            feeder.feed(descriptor, "f")
+        assert wh.rows("t") == []
+        clock.advance(-3600)
+        with opened(tmp_path / "g", '{"a": 2}\n') as descriptor:
+            feeder.feed(descriptor, "g")
+        assert wh.rows("t") == [(1,), (2,)]
+
+
 def test_values_of_delimited_text_never_go_into_columns_that_changed_places(
     wh: Warehouse, tmp_path: Path
 ) -> None:
