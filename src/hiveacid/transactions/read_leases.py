@@ -74,7 +74,7 @@ class ReadLeases:
 
     @contextmanager
     def acquire(self, settings: Settings) -> Iterator[Transaction]:
-        """Provide a read transaction with the current snapshot; call `hold` within the block to keep it open."""
+        """Provide a read transaction with the current snapshot; call `add_holder` within the block to keep it open."""
         pin = _PlanInTheMaking()
         try:
             yield self._take(settings, pin)

@@ -50,7 +50,7 @@ _ID_PARTS = [f"__id.{part}" for part in ROW_ID_PARTS]
 _SHUFFLE = "__h"
 _EVENT = "__e"  # DELETE, UPDATED or INSERTED: rows of one event, partition and bucket meet in one task
 # A bucket property has room for 4,096 buckets (``BucketCodec``). Tasks whose numbers are 4,096 apart never write one
-# directory: there are fewer tasks (INSERT, ``distribution``), or the bucket is the group (`buckets_by_group`). Two files of
+# directory: there are fewer tasks (INSERT, ``spark.write.write_tasks``), or the bucket is the group (`buckets_by_group`). Two files of
 # one bucket would fail the statement before its commit (``table.write.publish``).
 _TASK_BUCKET = f"pmod(spark_partition_id(), {MAX_BUCKETS})"
 # monotonically_increasing_id keeps the task in the bits above

@@ -244,7 +244,7 @@ _UNREADABLE = (
 )
 
 
-class Refusal(Exception):  # noqa: N818 - becomes an error of hiveacid in ``failover_client``
+class Refusal(Exception):  # noqa: N818 - becomes an error of hiveacid in `_as_error`
     """The metastore answered with one of its exceptions; ``kind`` is the exception's name."""
 
     def __init__(self, method: str, kind: str, message: str) -> None:

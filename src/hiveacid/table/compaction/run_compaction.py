@@ -1,4 +1,4 @@
-"""One compaction from claim to commit, in a transaction of its own (Hive's ``Worker``), and the report of it.
+"""One claimed compaction up to its commit, in a transaction of its own (Hive's ``Worker``), and the report of it.
 
 A job never blocks readers. Only a rebalance, which gives rows new ids, excludes other updates and deletes. A job
 reads write ids below the lowest open one. Readers accept the directories that it writes once its transaction

@@ -52,7 +52,7 @@ def require_not_overtaken(
     lock. Before it gets the lock, another transaction may overwrite the location (INSERT OVERWRITE, TRUNCATE), and readers
     of the new base ignore smaller write ids. Under the lock no such base can follow. Raises WriteConflictError.
 
-    A SQL store refuses such a commit, too (``CommitTxn``). A metastore does not, so that locations are always listed there.
+    A SQL store refuses such a commit, too (``stores.sql.begin_and_commit``). A metastore does not, so that locations are always listed there.
     """
     early = txn.explicit or not txn.store.maintained_by_hiveacid()
     if not early and not txn.has_later_commits(table.name):
