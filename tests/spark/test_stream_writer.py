@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import random
+from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -30,7 +31,8 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from hiveacid import AcidSession
-    from hiveacid.core.model import TxnId
+    from hiveacid.core.model import LockId, TxnId
+    from hiveacid.ports.transactions import LockAnswer
     from hiveacid.table.write.foreach_batch_writer import StreamWriter
 
 ACID = "STORED AS ORC TBLPROPERTIES ('transactional'='true')"
@@ -412,6 +414,33 @@ def test_a_lost_race_is_run_again(
     assert rows(acid, "SELECT * FROM t") == [(1, "v1")]
     write(t.stream_writer("a", checkpoint="c"), 1)
     assert sorted(rows(acid, "SELECT v FROM t")) == [("v0",), ("v1",)]
+
+
+def test_a_batch_that_waited_for_its_lock_sees_the_rows_it_waited_for(
+    spark: SparkSession, acid: AcidSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`hive.txn.xlock.mergeinsert` keeps a key that another writer inserted from being inserted again."""
+    columns = "k INT, v STRING, at INT, p STRING"
+    acid.sql(f"CREATE TABLE t (k INT, v STRING, at INT) PARTITIONED BY (p STRING) {ACID}")
+    acid.sql("INSERT INTO t VALUES (1, 'old', 1, 'a')")
+    acid.sql("SET hive.txn.xlock.mergeinsert=true")
+    writer = acid.table("t").stream_writer("q", merge_on="k", sequence_by="at", checkpoint="c")
+    store, rival = acid.context.store, ExitStack()
+    check_lock = store.check_lock
+
+    def commit_and_check(lock_id: LockId) -> LockAnswer:
+        rival.close()
+        return check_lock(lock_id)
+
+    with rival:
+        rival.enter_context(acid.transaction()).sql(
+            "INSERT INTO t VALUES (2, 'first', 5, 'a'), (3, 'newer', 9, 'a')"
+        )
+        monkeypatch.setattr(store, "check_lock", commit_and_check)
+        writer(batch(spark, columns, (1, "u", 5, "b"), (2, "u", 6, "b"), (3, "late", 8, "b")), 0)
+    assert rows(acid, "SELECT k, v, at, p FROM t ORDER BY k, at") == [
+        (1, "u", 5, "b"), (2, "u", 6, "b"), (3, "newer", 9, "a"),
+    ]  # fmt: skip
 
 
 def test_what_cannot_be_is_refused_first(spark: SparkSession, acid: AcidSession) -> None:

@@ -22,6 +22,7 @@ from hiveacid.core.transactions.commit_records import (
     require_columns,
 )
 from hiveacid.ports.store import stream_store
+from hiveacid.ports.transactions import Operation
 from hiveacid.spark.session.classic_session import in_session
 from hiveacid.spark.write.column_casts import add_missing_columns, as_stored
 from hiveacid.spark.write.update_delete_merge_rows import (
@@ -39,8 +40,8 @@ from hiveacid.table.context import Context
 from hiveacid.table.definition import exclusive_table, put_definition
 from hiveacid.table.read.scan import list_snapshot
 from hiveacid.table.write.insert import InsertOptions, insert
-from hiveacid.table.write.merge import Merge
-from hiveacid.table.write.write_conflicts import repeat_after_conflicts, retries_exhausted
+from hiveacid.table.write.merge import Merge, is_exclusive
+from hiveacid.table.write.write_conflicts import change_start, repeat_after_conflicts, retries_exhausted
 from hiveacid.transactions.transaction import Transaction
 
 logger = logging.getLogger(__name__)
@@ -125,7 +126,12 @@ class StreamWriter:
         repeat_after_conflicts(work, max_retries, partial(self._write_once, frame, batch), retries_exhausted)
 
     def _write_once(self, frame: DataFrame, batch: StreamBatch, _: int) -> None:
-        with self.context.transactions.scope(self.context.settings) as txn:
+        start = None
+        if self.options.merge_on:  # before `_merge` reads the table
+            self.context.require_full_acid(self.table, "stream_writer(merge_on=)")
+            exclusive = is_exclusive(self.context, inserts=True)
+            start = change_start(self.context, self.table, Operation.UPDATE, exclusive=exclusive)
+        with self.context.transactions.scope(self.context.settings, start=start) as txn:
             txn.pending.batch = batch
             self._write_rows(frame, txn)
 

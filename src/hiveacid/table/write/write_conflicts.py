@@ -249,8 +249,7 @@ def _run_once(
     retries: int,
 ) -> WriteReport:
     operation = Operation.DELETE if verb == "DELETE" else Operation.UPDATE
-    lock = replace(change_lock(context, name, exclusive=exclusive), operation=operation)
-    start = Start((lock,), (name,), (name,))
+    start = change_start(context, name, operation, exclusive=exclusive)
     with context.transactions.scope(
         context.settings, joined, start, lambda: context.require_full_acid(name, verb)
     ) as txn:
@@ -295,6 +294,12 @@ def retries_exhausted(statement: str, times: int, error: WriteConflictError) -> 
         f"Nothing was written. Run it again, allow more retries ({setting_definitions.RETRY_SNAPSHOT.name}, now "
         f"{times - 1}), or let writers wait for each other ({setting_definitions.XLOCK_WRITE.name}=true). Last conflict: {error}"
     )
+
+
+def change_start(context: Context, name: TableName, operation: str, *, exclusive: bool) -> Start:
+    """Return what a transaction of an UPDATE, DELETE or MERGE begins with, so that its lock comes before its snapshot."""
+    lock = replace(change_lock(context, name, exclusive=exclusive), operation=operation)
+    return Start((lock,), (name,), (name,))
 
 
 def change_lock(context: Context, name: TableName, *, exclusive: bool = False) -> LockComponent:
