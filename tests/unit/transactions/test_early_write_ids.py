@@ -17,7 +17,7 @@ from hiveacid.errors import WriteConflictError
 from hiveacid.ports.clock import SystemClock
 from hiveacid.ports.transactions import Client, LockAnswer, Start
 from hiveacid.storage.local_file_system import LocalFileSystem
-from hiveacid.table.write.write_conflicts import require_not_overtaken
+from hiveacid.table.write.write_conflicts import require_no_missed_commits, require_not_overtaken
 from hiveacid.transactions.heartbeats import Heartbeats
 from hiveacid.transactions.transaction import Transaction, Transactions
 from support.memory_store.store import MemoryStore
@@ -94,6 +94,23 @@ def test_rows_below_a_base_of_somebody_who_came_in_between_are_refused(
             require_not_overtaken(LocalFileSystem(), table, txn, WriteId(1), [str(tmp_path)])
     else:
         require_not_overtaken(LocalFileSystem(), table, txn, WriteId(1), [str(tmp_path)])
+    txn.abort("done")
+
+
+@pytest.mark.parametrize("how", ["at once", "waits", "later"])
+@pytest.mark.parametrize("ends", ["commits", "aborts", "nobody"])
+def test_a_statement_that_depends_on_all_rows_is_refused_if_somebody_came_in_between(
+    store: Early, how: str, ends: str
+) -> None:
+    """A MERGE would insert his keys again."""
+    store.between = None if ends == "nobody" else lambda: other(store, commits=ends == "commits")
+    txn = begun(store, how)
+    context: Any = SimpleNamespace(store=store)
+    if ends == "commits":
+        with pytest.raises(WriteConflictError, match=r"MERGE d\.t: another transaction wrote"):
+            require_no_missed_commits(context, TABLE, txn, "MERGE")
+    else:
+        require_no_missed_commits(context, TABLE, txn, "MERGE")
     txn.abort("done")
 
 

@@ -69,11 +69,15 @@ def require_no_missed_commits(context: Context, table: TableName, txn: Transacti
     """Refuse a statement that depends on all rows of a table if the snapshot of its transaction lacks commits.
 
     A statement of its own takes its exclusive lock before its snapshot. A transaction of several statements takes its
-    snapshot first, and other sessions may insert rows before the lock. No conflict would be found at the commit. The
+    snapshot first, and other sessions may insert rows before the lock. On a metastore a transaction has its write id before
+    the lock, and its snapshot lacks what others committed with a higher one. No conflict would be found at the commit. The
     statement would then lose these rows, leave them, or insert their keys again. Call it under the lock. Raises
     WriteConflictError.
     """
-    if txn.explicit and txn.misses_commits_of(table, current_write_ids_of(context.store, table)):
+    txn.valid_write_ids(table)  # which finds the later commits
+    if txn.has_later_commits(table) or (
+        txn.explicit and txn.misses_commits_of(table, current_write_ids_of(context.store, table))
+    ):
         raise WriteConflictError(
             f"{statement} {table}: another transaction wrote to the table since this one began, and its rows "
             "would be lost, or stay beside the new ones; run the transaction again"
@@ -253,9 +257,10 @@ def _run_once(
     with context.transactions.scope(
         context.settings, joined, start, lambda: context.require_full_acid(name, verb)
     ) as txn:
+        table = context.require_full_acid(name, verb)
         if exclusive:
             require_no_missed_commits(context, name, txn, verb)
-        report = run(context.require_full_acid(name, verb), txn)
+        report = run(table, txn)
     return replace(report, retries=retries)
 
 
