@@ -96,7 +96,7 @@ def test_streamed_rows_are_read_while_the_batch_is_open_and_then_changed_and_com
         early = acid.table("t").to_df()
         assert rows(acid, "SELECT count(*), sum(id) FROM t") == [(100, sum(numbers[:100]))]
         send([-1, -2])
-        for file in out._batch._files.values():  # type: ignore[union-attr]
+        for file in out._current._files.values():  # type: ignore[union-attr]
             file.spill()
         assert early.count() == 100
         assert rows(acid, "SELECT count(*) FROM t WHERE id < 0") == [(0,)]
