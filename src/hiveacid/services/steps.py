@@ -176,9 +176,8 @@ class Initiator:
         kind = decision.kind.value if decision.kind else "major"
         request = table.request(changed.partition, kind, decision.reason)
         window = table.settings.text(_WINDOW)
-        if window != self.context.settings.text(
-            _WINDOW
-        ):  # that of the table or database; the worker knows the service's
+        # that of the table or database; the worker knows the service's
+        if window != self.context.settings.text(_WINDOW):
             request = replace(request, properties=((COMPACTOR.name.replace("NAME", _WINDOW), window),))
         if decision.kind is not None:
             try:
