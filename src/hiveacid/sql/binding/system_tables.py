@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from datetime import datetime
+from itertools import chain
 from types import MappingProxyType
 
 from pyspark.sql import DataFrame
@@ -82,14 +83,20 @@ def _lock_ids(lock_id: str | None) -> tuple[int | None, int | None]:
     return (int(request), int(component)) if request.isdecimal() and component.isdecimal() else (None, None)
 
 
-def _tables(context: Context) -> Iterator[TableDefinition | ViewDefinition]:
-    """Yield the tables and views of all databases; one that is dropped meanwhile is left out."""
+def _tables(context: Context) -> Iterator[TableDefinition]:
+    """Yield the tables of all databases; one that is dropped meanwhile is left out."""
     catalog = context.catalog
     for database in catalog.list_databases():
         names = [TableName(database, name) for name in sorted({*catalog.list_tables(database)})]
         yield from (table for name in names if (table := catalog.get_table(name)) is not None)
-        views = [TableName(database, name) for name in catalog.list_views(database)]
-        yield from (view for name in views if (view := catalog.get_view(name)) is not None)
+
+
+def _views(context: Context) -> Iterator[ViewDefinition]:
+    """Yield the views of all databases; one that is dropped meanwhile is left out."""
+    catalog = context.catalog
+    for database in catalog.list_databases():
+        names = [TableName(database, name) for name in catalog.list_views(database)]
+        yield from (view for name in names if (view := catalog.get_view(name)) is not None)
 
 
 def _name(relation: TableDefinition | ViewDefinition) -> tuple[str, str, str]:
@@ -104,29 +111,29 @@ def _schemata(context: Context) -> Iterator[Row]:
 
 
 def _table_rows(context: Context) -> Iterator[Row]:
-    for relation in _tables(context):
-        is_view = isinstance(relation, ViewDefinition)
-        yield *_name(relation), "VIEW" if is_view else "BASE_TABLE", "NO" if is_view else "YES"
+    for table in _tables(context):
+        yield *_name(table), "BASE_TABLE", "YES"
+    for view in _views(context):
+        yield *_name(view), "VIEW", "NO"
 
 
 def _columns(context: Context) -> Iterator[Row]:
-    for relation in _tables(context):
+    relations: Iterator[TableDefinition | ViewDefinition] = chain(_tables(context), _views(context))
+    for relation in relations:
         partitioned = relation.partition_columns if isinstance(relation, TableDefinition) else ()
         for position, column in enumerate((*relation.columns, *partitioned)):
             yield *_name(relation), column.name, position, column.type, column.comment
 
 
-def _views(context: Context) -> Iterator[Row]:
-    for relation in _tables(context):
-        if isinstance(relation, ViewDefinition):
-            yield *_name(relation), relation.original
+def _view_rows(context: Context) -> Iterator[Row]:
+    for view in _views(context):
+        yield *_name(view), view.original
 
 
 def _partitions(context: Context) -> Iterator[Row]:
     for table in _tables(context):
-        if isinstance(table, TableDefinition):
-            for partition in partitions_of(context, table) or ():
-                yield *_name(table), partition_name(table, partition.values), partition.location
+        for partition in partitions_of(context, table) or ():
+            yield *_name(table), partition_name(table, partition.values), partition.location
 
 
 _LOCKS = (
@@ -169,7 +176,7 @@ SYSTEM_TABLES: Mapping[tuple[str, str], tuple[str, Callable[[Context], Iterator[
             f"{_NAMED}, column_name string, ordinal_position int, data_type string, comment string",
             _columns,
         ),
-        ("information_schema", "views"): (f"{_NAMED}, view_definition string", _views),
+        ("information_schema", "views"): (f"{_NAMED}, view_definition string", _view_rows),
     }
 )
 """The columns of each relation, and the function that returns its rows."""
