@@ -12,6 +12,7 @@ from pyspark.sql import SparkSession
 from hiveacid.errors import (
     AlreadyExistsError,
     CatalogError,
+    NoSuchColumnError,
     NotTransactionalError,
     ParseError,
     UnsupportedFeatureError,
@@ -83,8 +84,9 @@ def test_names_stand_in_parentheses_and_columns_are_none(native: NativeSession) 
         sql(statement)
     assert rows(sql("SELECT * FROM p")) == rows(sql("SELECT * FROM q")) == [(1,), (2,)]
     assert native.acid.context.catalog.list_tables("one") == ("stock",)
-    with pytest.raises(UnsupportedFeatureError, match="ANALYZE TABLE is not needed"):
-        sql("ANALYZE TABLE stock COMPUTE STATISTICS FOR COLUMNS id")
+    assert rows(sql("ANALYZE TABLE stock COMPUTE STATISTICS FOR COLUMNS id")) == []
+    with pytest.raises(NoSuchColumnError, match=r"one\.stock has no column name"):
+        sql("ANALYZE TABLE stock COMPUTE STATISTICS FOR COLUMNS name")
 
 
 @rarely

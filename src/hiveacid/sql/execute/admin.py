@@ -10,15 +10,24 @@ from hiveacid.catalog.opening import implied_settings
 from hiveacid.config.setting_definitions import AUTO_COMPACT
 from hiveacid.core.compaction.plan import NOT_ENOUGH
 from hiveacid.core.transactions.states import CompactionState
-from hiveacid.errors import CompactionError, CompactionRefusedError, ConfigError, TransactionStateError
+from hiveacid.errors import (
+    CompactionError,
+    CompactionRefusedError,
+    ConfigError,
+    TransactionStateError,
+    UnsupportedFeatureError,
+    no_such_column,
+)
 from hiveacid.ports.transactions import TxnKind
 from hiveacid.sql.execute.change_rows import spec_values
 from hiveacid.sql.execute.context import ExecutionContext, small_frame, string_rows
+from hiveacid.sql.execute.show_and_describe import find_partition
 from hiveacid.sql.execute.show_rows import abort_transactions
 from hiveacid.sql.statements import administration
 from hiveacid.table.acid_table import AcidTable
 from hiveacid.table.cleaning.clean_compacted_and_aborted import clean_on_request
 from hiveacid.table.compaction.run_compaction import CompactionReport
+from hiveacid.table.partitions import static_values
 
 
 def start_transaction(execution: ExecutionContext, statement: administration.StartTransaction) -> None:
@@ -137,6 +146,25 @@ def compact(execution: ExecutionContext, statement: administration.Compact) -> D
 def _compacted(execution: ExecutionContext, reports: Iterable[CompactionReport]) -> DataFrame:
     rows = [(r.id or None, r.partition, r.kind.upper(), r.state, r.reason) for r in reports]
     return small_frame(execution.context.env, _COMPACTED, rows)
+
+
+def analyze(execution: ExecutionContext, statement: administration.Analyze) -> None:
+    """ANALYZE TABLE: checks the names only, because files carry their statistics and readers use these.
+
+    Raises UnsupportedFeatureError with a Hive Metastore, whose statistics Hive's optimizer uses.
+    """
+    table = execution.context.require(execution.find(statement.table))
+    given = static_values(execution.context, table, spec_values(execution, statement.partition))
+    if given and len(given) == len(table.partition_columns):
+        find_partition(execution, table, statement.partition)
+    for column in statement.columns:
+        if column not in table.column_names:
+            raise no_such_column(table.name, column, table.column_names)
+    if not execution.context.store.maintained_by_hiveacid():
+        raise UnsupportedFeatureError(
+            "the statistics of a Hive Metastore are for Hive's optimizer: run ANALYZE TABLE in Hive. Spark does not need "
+            "them, because hiveacid reads the statistics of the files"
+        )
 
 
 def optimize(execution: ExecutionContext, statement: administration.Optimize) -> DataFrame:

@@ -222,6 +222,7 @@ _ALONE: Mapping[type, Executor] = {
     definitions.AddPartitions: catalog_statements.add_partitions,
     definitions.DropPartitions: catalog_statements.drop_partitions,
     administration.Compact: admin.compact,
+    administration.Analyze: admin.analyze,
     administration.Optimize: admin.optimize,
     administration.Vacuum: admin.vacuum,
     administration.AbortTransactions: admin.abort,

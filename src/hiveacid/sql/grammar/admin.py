@@ -128,14 +128,20 @@ def repair(cursor: Cursor) -> administration.UnsupportedStatement:
     return unsupported(cursor, f"MSCK is not supported yet, {REPAIR_ADVICE}", cursor.table())
 
 
-def analyze(cursor: Cursor) -> administration.UnsupportedStatement:
+def analyze(cursor: Cursor) -> administration.Analyze:
     """Parse behind ANALYZE."""
     cursor.expect("TABLE")
-    table = cursor.table()
-    cursor.partition(dynamic=True)
+    table, partition = cursor.table(), cursor.partition(dynamic=True)
     cursor.expect("COMPUTE", "STATISTICS")
-    advice = "ANALYZE TABLE is not needed: files carry their own statistics, and Spark reads these"
-    return unsupported(cursor, advice, table)
+    columns: list[str] = []
+    if cursor.take("FOR"):
+        every = cursor.take("ALL")
+        cursor.expect("COLUMNS")
+        while not every and not cursor.at_end and (not columns or cursor.take(",")):
+            columns.append(cursor.name("a column"))
+    else:
+        cursor.take("NOSCAN")
+    return administration.Analyze(table, partition, tuple(columns))
 
 
 def optimize(cursor: Cursor) -> Statement:

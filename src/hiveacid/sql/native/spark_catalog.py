@@ -251,7 +251,7 @@ class ChangingCatalog(NativeCatalog):
             self._native.sql(f"TRUNCATE TABLE {ours}")
 
     def analyzeTable(self, tableName: str, noScan: bool = False) -> None:
-        """Compute statistics of a Spark table. Raises UnsupportedFeatureError for hiveacid tables, which need none."""
+        """Compute statistics of a Spark table. Tables of hiveacid need none (ANALYZE TABLE in docs/sql.md)."""
         ours = self._find_changed(tableName)
         if ours is None:
             super().analyzeTable(tableName, noScan)

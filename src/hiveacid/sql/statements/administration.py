@@ -212,6 +212,14 @@ class Compact(TableStatement):
     properties: Properties = ()
 
 
+@dataclass(frozen=True)
+class Analyze(TableStatement):
+    """ANALYZE TABLE t [PARTITION (...)] COMPUTE STATISTICS [NOSCAN | FOR COLUMNS [a, b]]."""
+
+    partition: PartitionSpec = ()
+    columns: tuple[str, ...] = ()
+
+
 class Optimize(TableStatement):
     """OPTIMIZE t, which is ALTER TABLE t COMPACT 'major' AND WAIT that may find nothing to do."""
 

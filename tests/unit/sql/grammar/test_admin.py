@@ -8,6 +8,7 @@ from hiveacid.sql.statements import Literal, PartitionItem, Slice, Statement, Ta
 from hiveacid.sql.statements.administration import (
     AbortCompactions,
     AbortTransactions,
+    Analyze,
     Commit,
     DescribeDatabase,
     DescribeDetail,
@@ -143,6 +144,14 @@ P = PartitionItem("p", Slice("'x'"), Literal("x", "string"))
         ("RESET a.b", ResetOption("a.b")),
         ("EXPLAIN SELECT 1", Explain(Query(Slice("SELECT 1")))),
         ("EXPLAIN FORMATTED CBO DELETE FROM t", Explain(Delete(T), ("FORMATTED", "CBO"))),
+        ("ANALYZE TABLE t COMPUTE STATISTICS NOSCAN", Analyze(T)),
+        ("ANALYZE TABLE d.t COMPUTE STATISTICS FOR COLUMNS a, b", Analyze(DT, columns=("a", "b"))),
+        ("ANALYZE TABLE t COMPUTE STATISTICS FOR COLUMNS", Analyze(T)),
+        ("ANALYZE TABLE t COMPUTE STATISTICS FOR ALL COLUMNS", Analyze(T)),
+        (
+            "ANALYZE TABLE t PARTITION (p, q) COMPUTE STATISTICS",
+            Analyze(T, (PartitionItem("p"), PartitionItem("q"))),
+        ),
         ("EXPLAIN ANALYZE SELECT 1", Explain(Query(Slice("SELECT 1")), ("ANALYZE",))),
     ],
 )
@@ -156,9 +165,6 @@ def test_statements(text: str, statement: Statement) -> None:
     [
         ("MSCK REPAIR TABLE d.t", DT, "MSCK is not supported yet"),
         ("MSCK TABLE t SYNC PARTITIONS;", T, "acid.adopt"),
-        ("ANALYZE TABLE t COMPUTE STATISTICS", T, "ANALYZE TABLE is not needed"),
-        ("ANALYZE TABLE t PARTITION (p='x', q) COMPUTE STATISTICS NOSCAN", T, "is not needed"),
-        ("ANALYZE TABLE d.t COMPUTE STATISTICS FOR COLUMNS a, b", DT, "is not needed"),
         ("OPTIMIZE d.t WHERE day = '2026-01-01'", DT, "ALTER TABLE t PARTITION (...) COMPACT 'major'"),
         ("OPTIMIZE t ZORDER BY (a, b)", T, "COMPACT 'rebalance' ORDER BY column"),
         ("OPTIMIZE t FULL", T, "leave FULL out"),
@@ -183,7 +189,7 @@ def test_statements_that_are_refused_keep_their_table_and_an_alternative(
 def test_explain_analyze_takes_a_statement_named_analyze() -> None:
     statement = parse("EXPLAIN ANALYZE TABLE t COMPUTE STATISTICS")
     assert isinstance(statement, Explain)
-    assert isinstance(statement.statement, UnsupportedStatement)
+    assert isinstance(statement.statement, Analyze)
 
 
 @pytest.mark.parametrize(
@@ -240,6 +246,7 @@ def test_explain_analyze_takes_a_statement_named_analyze() -> None:
         ("RESET a b", "b", "not the name"),
         ("MSCK REPAIR t", "t", "TABLE"),
         ("ANALYZE TABLE t", "", "COMPUTE"),
+        ("ANALYZE TABLE t COMPUTE STATISTICS FOR COLUMNS a b", "b", "the end"),
         ("EXPLAIN", "", "a statement"),
         ("EXPLAIN EXPLAIN SELECT 1", "EXPLAIN SELECT", "cannot explain itself"),
         ("USE a; USE b", ";", "one statement"),
