@@ -161,9 +161,13 @@ class Heartbeats:
             self._longest = min(_LONGEST_INTERVAL, timeout / _BEATS_PER_TIMEOUT)
 
     def _abort_unaborted(self) -> None:
-        for txn_id, reason in list(self._unaborted.items()):
-            self._store.abort_txns([txn_id], reason)
-            del self._unaborted[txn_id]
+        for txn_id in list(self._unaborted):
+            reason = self._unaborted.pop(txn_id)
+            try:
+                self._store.abort_txns([txn_id], reason)
+            except BaseException:
+                self._unaborted[txn_id] = reason  # as the last one: it may fail again, and others wait, too
+                raise
 
     def pause(self) -> float:
         """Return the seconds between two heartbeats, short enough for the time-out that each transaction began with."""

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING
 
 from hiveacid.core.model import TxnId
 from hiveacid.errors import StoreUnavailableError
-from hiveacid.ports.transactions import Client, HeartbeatAnswer
+from hiveacid.ports.transactions import Client, HeartbeatAnswer, Remains
 from hiveacid.transactions.heartbeats import Heartbeats
 from support.clock import ManualClock
 from support.memory_store.store import MemoryStore
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
 
 class RestlessStore(MemoryStore):
@@ -73,6 +73,33 @@ def test_a_beat_that_failed_is_sent_again_and_sweeps_are_in_nobodys_way() -> Non
     assert store.answered.wait(30)
     assert swept.wait(30)
     heartbeats.close()
+
+
+class StubbornStore(MemoryStore):
+    """Cannot abort the first transaction."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.aborted = threading.Event()
+
+    def abort_txns(
+        self, txn_ids: Sequence[TxnId], reason: str, remains: Remains = Remains.UNKNOWN
+    ) -> tuple[TxnId, ...]:
+        if 1 in txn_ids:
+            raise StoreUnavailableError("its row is locked")
+        self.aborted.set()
+        return super().abort_txns(txn_ids, reason, remains)
+
+
+def test_an_abort_that_fails_again_and_again_does_not_keep_back_others() -> None:
+    store = StubbornStore()
+    heartbeats = Heartbeats(store, 0.05)
+    first, second, third = store.open_txns(Client("ann", "here", "test"), 3)
+    heartbeats.enqueue_abort([first, second], "the store was away")
+    heartbeats.track(third)
+    assert store.aborted.wait(30)
+    heartbeats.close()
+    assert (store.txn_state(first), store.txn_state(second)) == ("open", "aborted")
 
 
 def test_a_sweep_that_waits_does_not_keep_the_heart_still() -> None:
