@@ -8,7 +8,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from copy import copy
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from hiveacid.config import Settings
@@ -52,17 +52,24 @@ class _Until:
         return not self.txn.ended
 
 
+@dataclass
+class _Held:
+    """The read transactions of a process, each with its holders. ``ending``: held while some are out of the list but not ended yet."""
+
+    process: int = field(default_factory=os.getpid)
+    lock: threading.Lock = field(default_factory=threading.Lock)
+    ending: threading.Lock = field(default_factory=threading.Lock)
+    held: list[tuple[Transaction, list[Holder]]] = field(default_factory=list)
+
+
 class ReadLeases:
     """Read transactions that keep the cleaner from deleting their files; equal snapshots share one."""
 
     def __init__(self, transactions: Transactions) -> None:
         """Register the sweep of unreferenced snapshots with the heartbeat."""
         self._transactions = transactions
-        self._process = os.getpid()
-        self._lock = threading.Lock()
-        self._held: list[tuple[Transaction, list[Holder]]] = []  # shared with `of_client`
+        self._all = _Held()  # shared with `of_client`
         self._newest: Transaction | None = None
-        self._ending = threading.Lock()  # held while snapshots are out of the list but not ended yet
         transactions.heartbeats.add_sweeper(self.sweep)
 
     def of_client(self, transactions: Transactions) -> ReadLeases:
@@ -95,15 +102,14 @@ class ReadLeases:
 
     def _begin_anew_in_child(self) -> None:
         """Drop what a forked child has of its parent, which ends its own transactions."""
-        if self._process != os.getpid():
-            self._process, self._held = os.getpid(), []
-            self._lock, self._ending = threading.Lock(), threading.Lock()
+        if self._all.process != os.getpid():
+            vars(self._all).update(vars(_Held()))  # in its place: the sweep of one serves all clients
 
     def _take(self, settings: Settings, pin: _PlanInTheMaking) -> Transaction:
         self._begin_anew_in_child()
-        with self._lock:
+        with self._all.lock:
             newest = self._newest
-            holders = next((holders for held, holders in self._held if held is newest), None)
+            holders = next((holders for held, holders in self._all.held if held is newest), None)
             if (
                 newest is not None
                 and holders is not None
@@ -113,7 +119,7 @@ class ReadLeases:
                 holders.append(pin)
                 return newest
             txn = self._transactions.begin(settings, TxnKind.READ_ONLY, start=SNAPSHOT_ONLY)
-            self._held.append((txn, [pin]))
+            self._all.held.append((txn, [pin]))
             self._newest = txn
             return txn
 
@@ -131,51 +137,51 @@ class ReadLeases:
 
     def is_leased(self, txn: Transaction) -> bool:
         """Tell whether a transaction is one of the leased read transactions."""
-        with self._lock:
-            return any(txn_held is txn for txn_held, _ in self._held)
+        with self._all.lock:
+            return any(txn_held is txn for txn_held, _ in self._all.held)
 
     def txn_ids(self) -> frozenset[TxnId]:
         """Return the ids of the leased read transactions, which statements of several threads may share."""
-        with self._lock:
-            return frozenset(txn.txn_id for txn, _ in self._held)
+        with self._all.lock:
+            return frozenset(txn.txn_id for txn, _ in self._all.held)
 
     def add_holder(self, txn: Transaction, holder: Holder) -> None:
         """Keep a snapshot's transaction open for a plan."""
-        with self._lock:
-            next(holders for held, holders in self._held if held is txn).append(holder)
+        with self._all.lock:
+            next(holders for held, holders in self._all.held if held is txn).append(holder)
 
     def sweep(self) -> int:
         """End read transactions without a living holder; return how many stay open."""
         self._begin_anew_in_child()
-        with self._ending:
-            with self._lock:
+        with self._all.ending:
+            with self._all.lock:
                 held = [
-                    (txn, [holder for holder in holders if holder.alive()]) for txn, holders in self._held
+                    (txn, [holder for holder in holders if holder.alive()]) for txn, holders in self._all.held
                 ]
-                self._held[:] = [(txn, alive) for txn, alive in held if alive]
+                self._all.held[:] = [(txn, alive) for txn, alive in held if alive]
             released = [txn for txn, alive in held if not alive]
             try:
                 for txn in tuple(released):
                     if end_read(txn):
                         released.remove(txn)
             finally:  # if the store did not answer, or on Ctrl-C, the next turn tries again
-                with self._lock:
-                    self._held[:0] = [(txn, []) for txn in released]
+                with self._all.lock:
+                    self._all.held[:0] = [(txn, []) for txn in released]
         return sum(bool(alive) for _, alive in held)
 
     def close(self) -> None:
         """End all read transactions. Waits up to 10 seconds for a sweep that is just ending some of them."""
         self._begin_anew_in_child()
-        waited = self._ending.acquire(timeout=_LONGEST_ENDING)
+        waited = self._all.ending.acquire(timeout=_LONGEST_ENDING)
         try:
-            with self._lock:
-                held = tuple(self._held)
-                self._held.clear()
+            with self._all.lock:
+                held = tuple(self._all.held)
+                self._all.held.clear()
             for txn, _ in held:
                 end_read(txn)
         finally:
             if waited:
-                self._ending.release()
+                self._all.ending.release()
 
 
 def end_read(txn: Transaction) -> bool:
