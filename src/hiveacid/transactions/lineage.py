@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import atexit
 import logging
+import os
 import queue
 import threading
 from functools import cache
@@ -30,6 +31,7 @@ class LineageSender:
 
     def __init__(self) -> None:
         """Make a sender without a thread."""
+        self._process = os.getpid()
         self._waiting: queue.Queue[tuple[str, str, ReportedCommit]] = queue.Queue(MOST_WAITING)
         self._lock = threading.Lock()
         self._thread: threading.Thread | None = None
@@ -40,19 +42,25 @@ class LineageSender:
 
         ``namespace``: of the job and the tables.
         """
+        if self._process != os.getpid():
+            vars(self).update(
+                vars(LineageSender())
+            )  # a forked child leaves its parent's events, and locks, to it
         with self._lock:
             try:
                 self._waiting.put_nowait((target, namespace, commit))
             except queue.Full:
                 self._warn(target, f"{MOST_WAITING} others wait", commit)
                 return
-            if self._thread is None or not self._thread.is_alive():  # not alive: in a forked process, too
+            if self._thread is None or not self._thread.is_alive():
                 self._thread = threading.Thread(target=self._send_all, name="hiveacid-lineage", daemon=True)
                 self._thread.start()
                 atexit.register(self.flush)
 
     def flush(self, seconds: float = _PATIENCE) -> None:
-        """Wait until all events were sent, but not longer than ``seconds``."""
+        """Wait until all events were sent, but not longer than ``seconds``. Those of a parent process are its own."""
+        if self._process != os.getpid():
+            return
         with self._waiting.all_tasks_done:
             done = self._waiting.all_tasks_done.wait_for(lambda: not self._waiting.unfinished_tasks, seconds)
         if not done:

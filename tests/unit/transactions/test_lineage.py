@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import logging
+import os
+import signal
 import subprocess
 import sys
 import threading
@@ -39,7 +41,7 @@ class Receiver:
     """A receiver over HTTP; while ``open`` is not set, it does not answer. A client that lost patience sends an event again."""
 
     def __init__(self) -> None:
-        self.open, self.status, self.answers = threading.Event(), 201, 0
+        self.open, self.arrived, self.status, self.answers = threading.Event(), threading.Event(), 201, 0
         self.events: list[dict[str, Any]] = []
         self.requests: list[tuple[str, str | None]] = []
         receiver = self
@@ -49,6 +51,7 @@ class Receiver:
                 event = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
                 receiver.events.append(event)
                 receiver.requests.append((self.path, self.headers["Authorization"]))
+                receiver.arrived.set()
                 receiver.open.wait(PATIENCE)
                 receiver.answers += 1
                 self.send_response(receiver.status)
@@ -177,6 +180,27 @@ def test_the_end_of_the_process_waits_for_the_last_events(tmp_path: Path) -> Non
     )
     subprocess.run([sys.executable, "-c", code, tmp_path], check=True, timeout=600)
     assert len((tmp_path / "events").read_text(encoding="utf-8").splitlines()) == 1
+
+
+def test_a_forked_child_leaves_the_events_of_its_parent_to_it(
+    tmp_path: Path, receiver: Receiver, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It does not wait for them at its end, and sends its own."""
+    sender, file = LineageSender(), tmp_path / "events"
+    sender.report(receiver.url, "lake", commit())
+    assert receiver.arrived.wait(PATIENCE)
+    child = os.fork()
+    if child == 0:
+        signal.alarm(int(PATIENCE))
+        sender.flush(0.01)
+        sender.report(f"file://{file}", "lake", commit())
+        sender.flush(PATIENCE)
+        os._exit(1 if "were not sent" in caplog.text else 0)
+    assert os.waitpid(child, 0)[1] == 0
+    assert len(file.read_text(encoding="utf-8").splitlines()) == 1
+    receiver.open.set()
+    sender.flush(PATIENCE)
+    assert len({event["run"]["runId"] for event in receiver.events}) == 1
 
 
 def test_the_receiver_gets_the_key_and_events_in_their_order(
