@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import random
 from collections import Counter
+from datetime import datetime
 from typing import TYPE_CHECKING
 
+import pyarrow as pa
 import pytest
 
 from hiveacid.core.snapshot.check_findings import FindingKind
@@ -15,6 +17,7 @@ from hiveacid.errors import (
     NotTransactionalError,
     StatementError,
     TransactionStateError,
+    UnsupportedFeatureError,
     WriteConflictError,
 )
 
@@ -129,6 +132,46 @@ def test_a_restored_moment_and_what_is_refused(acid: AcidSession) -> None:
     with pytest.raises(NotEnoughHistoryError, match="the earliest state that is whole is write id"):
         acid.sql("RESTORE TABLE t TO VERSION AS OF 1")
     assert rows_of(t.to_df()) == both
+
+
+def test_a_restore_is_refused_behind_an_overwrite_of_its_transaction(acid: AcidSession) -> None:
+    """A second base of the partition has no place, so that the rows of the first one would stay."""
+    create(acid, "full", partitioned=True)
+    acid.sql("INSERT INTO t VALUES (1, 'x', 'a')")
+    acid.sql("INSERT INTO t VALUES (2, 'y', 'b')")
+    acid.sql("START TRANSACTION")
+    acid.sql("INSERT OVERWRITE t PARTITION (p = 'b') VALUES (3, 'z')")
+    with pytest.raises(UnsupportedFeatureError, match=r"overwritten .* earlier in this transaction"):
+        acid.sql("RESTORE TABLE t TO VERSION AS OF 1")
+    acid.sql("ROLLBACK")
+    acid.sql("START TRANSACTION")
+    acid.sql("INSERT INTO t VALUES (4, 'new', 'c'), (5, 'new', 'a')")
+    acid.sql("RESTORE TABLE t TO VERSION AS OF 1")
+    acid.sql("COMMIT")
+    assert rows_of(acid.table("t").to_df()) == {(1, "x", "a"): 1}
+
+
+@pytest.mark.parametrize("kind", ["default", "insert_only"])
+def test_clock_times_that_the_session_skips_come_back(acid: AcidSession, tmp_path: Path, kind: str) -> None:
+    import hiveacid  # noqa: PLC0415
+
+    properties = f"{ACID}, 'transactional_properties'='{kind}'"
+    acid.sql(f"CREATE TABLE t (id INT, at TIMESTAMP) STORED AS ORC TBLPROPERTIES ({properties})")
+    times = {1: datetime(2024, 3, 31, 2, 30), 2: datetime(2024, 10, 27, 2, 30), 3: None}  # noqa: DTZ001
+    spark = acid.context.env.spark
+    zone = str(spark.conf.get("spark.sql.session.timeZone"))
+    with hiveacid.open(tmp_path / "warehouse") as warehouse:
+        t = warehouse.table("t")
+        t.append(
+            pa.table({"id": pa.array(times, pa.int32()), "at": pa.array(times.values(), pa.timestamp("us"))})
+        )
+        acid.sql("INSERT INTO t VALUES (4, NULL)")
+        spark.conf.set("spark.sql.session.timeZone", "Europe/Berlin")
+        try:
+            acid.sql("RESTORE TABLE t TO VERSION AS OF 1")
+        finally:
+            spark.conf.set("spark.sql.session.timeZone", zone)
+        assert {row["id"]: row["at"] for row in t.to_arrow().to_pylist()} == times
 
 
 def test_a_restore_that_missed_a_commit_is_a_conflict(

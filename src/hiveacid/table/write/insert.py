@@ -100,6 +100,8 @@ def insert(
     lock = insert_lock(context, table, static, overwrite=options.overwrite)
     written_to = (name,) if table.kind is not TableKind.PLAIN and not options.if_not_exists else ()
     with context.transactions.scope(context.settings, joined, Start((lock,), written_to, written_to)) as txn:
+        if options.whole:  # else that partition would keep rows of the statement before
+            txn.require_not_overwritten(name)
         fitted_to, table = table, context.require(name)
         # another table got the name during the wait for the lock
         if table.all_columns != fitted_to.all_columns:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from pyspark.sql import DataFrame
 
 from hiveacid.core.model import TableKind, TableName
@@ -26,6 +28,9 @@ def restore(context: Context, name: TableName, past: PointInTime, joined: Transa
         raise NotTransactionalError(
             f"RESTORE of {name}: the table is not transactional: {HOW_TO_MAKE_TRANSACTIONAL}"
         )
+
+    # wall clocks are only copied: the session's zone may skip some
+    context = replace(context, env=context.env.with_settings({"spark.sql.session.timeZone": "UTC"}))
 
     def rows(txn: Transaction) -> DataFrame:
         table = context.require(name)
