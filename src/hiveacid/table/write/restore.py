@@ -10,7 +10,7 @@ from hiveacid.core.model import TableKind, TableName
 from hiveacid.core.schema.types import quote_name
 from hiveacid.errors import NotTransactionalError
 from hiveacid.table.context import HOW_TO_MAKE_TRANSACTIONAL, Context
-from hiveacid.table.read.history_and_time_travel import Instant, PointInTime
+from hiveacid.table.read.history_and_time_travel import Instant, PointInTime, write_ids_at
 from hiveacid.table.read.scan import list_snapshot
 from hiveacid.table.write.insert import RESTORE, InsertOptions, insert
 from hiveacid.table.write.publish import WriteReport
@@ -24,10 +24,14 @@ def restore(context: Context, name: TableName, past: PointInTime, joined: Transa
     Raises NotTransactionalError, ConfigError for a write id that the table has not committed, and NotEnoughHistoryError where the
     cleaner has removed that state; UnsupportedFeatureError for a moment if the store keeps no commit times.
     """
-    if context.require(name).kind is TableKind.PLAIN:
+    table = context.require(name)
+    if table.kind is TableKind.PLAIN:
         raise NotTransactionalError(
             f"RESTORE of {name}: the table is not transactional: {HOW_TO_MAKE_TRANSACTIONAL}"
         )
+    if joined is None:  # a refusal then takes no write id
+        with context.read_leases.acquire(context.settings) as reader:
+            write_ids_at(context, table, reader, past)
 
     # wall clocks are only copied: the session's zone may skip some
     context = replace(context, env=context.env.with_settings({"spark.sql.session.timeZone": "UTC"}))
