@@ -10,9 +10,11 @@ from test_initiator import initiator, only
 from test_worker import OneByte
 
 from hiveacid.core.compaction.queue_records import CompactionRequest
+from hiveacid.core.compaction.queue_records import Service as Announced
 from hiveacid.core.model import TableName
 from hiveacid.services import steps
 from hiveacid.services.steps import Initiator, Worker
+from hiveacid.table.compaction.request_compaction import compact
 from hiveacid.table.compaction.run_compaction import run_job
 from hiveacid.transactions.transaction import Heartbeats
 from support.contexts import context_of
@@ -166,3 +168,21 @@ def test_a_table_may_be_free_of_the_window_of_the_service(scene: Scene) -> None:
     report = night.worker.step()
     assert report is not None
     assert report.state == "ready for cleaning"
+
+
+def test_a_job_that_waits_for_its_window_gives_way_to_that_of_a_user(scene: Scene) -> None:
+    """The user's job joined it, and waited for the window, too."""
+    scene.table()
+    night, day = service(scene, "night", **{WINDOW: NIGHT}), service(scene, "day")
+    written(scene)
+    waiting = only(day.initiator.step()).job
+    assert waiting is not None
+    assert night.worker.step() is None
+    scene.store.announce_service(Announced("night-worker", "worker", pool="default"))
+    (asked,) = compact(scene.context, T, "major", None, wait=False)
+    (again,) = compact(scene.context, T, "major", None, wait=False)
+    assert again.id == asked.id != waiting.id
+    assert dict(scene.states()) == {waiting.id: "did not initiate", asked.id: "initiated"}
+    report = night.worker.step()
+    assert report is not None
+    assert (report.id, report.state) == (asked.id, "ready for cleaning")

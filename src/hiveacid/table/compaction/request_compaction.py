@@ -255,10 +255,10 @@ def _enqueue_after_sweep(context: Context, request: CompactionRequest) -> Compac
 
 
 def _enqueue(context: Context, request: CompactionRequest) -> Compaction:
-    """Enqueue a job, or return an equal one that already waits in the queue, whose requester may be gone.
+    """Enqueue a job, or return an equal one of a user that already waits in the queue, whose requester may be gone.
 
-    After a refusal, end blocking jobs of workers without a heartbeat for ``hive.txn.timeout``, and clean after jobs that
-    wait only for the cleaner. Then try once more.
+    After a refusal, end blocking jobs of workers without a heartbeat for ``hive.txn.timeout`` and automatic ones that wait, and
+    clean after jobs that wait only for the cleaner. Then try once more.
     """
     store = context.store
     store.abort_timed_out()
@@ -331,8 +331,13 @@ def _expiry(context: Context, job: Compaction) -> tuple[int, bool]:
 def _end_stale_job(
     context: Context, job: Compaction, request: CompactionRequest, silent_since: float
 ) -> None:
-    """End a job that blocks another one, if its worker seems dead or only its cleaning is left."""
-    covered = (job.request.kind, request.kind) == (CompactionKind.MINOR, CompactionKind.MAJOR)
+    """End a job that blocks another one, if its worker seems dead or only its cleaning is left, or if it waits and need not run.
+
+    An automatic job that waits, perhaps for its window, gives way to the one of a user, which starts at once.
+    """
+    kinds = (job.request.kind, request.kind)
+    covered = kinds == (CompactionKind.MINOR, CompactionKind.MAJOR) and (job.enqueued or 0) < silent_since
+    same = kinds[0] == kinds[1] and job.request.reason is not None
     # another client has ended the job meanwhile
     with suppress(errors.TransactionStateError, errors.CompactionError):
         if (
@@ -343,8 +348,8 @@ def _end_stale_job(
             context.store.end_compaction(
                 job.id, CompactionState.FAILED, "its worker has not been heard of any more"
             )
-        if job.state == CompactionState.INITIATED and covered and (job.enqueued or 0) < silent_since:
-            reason = "a major compaction was asked for meanwhile"
+        if job.state == CompactionState.INITIATED and (covered or same):
+            reason = f"a {request.kind} compaction was asked for meanwhile"
             context.store.end_compaction(job.id, CompactionState.DID_NOT_INITIATE, reason)
         if job.state == CompactionState.READY_FOR_CLEANING:
             clean_job(context, job.id)
