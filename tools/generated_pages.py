@@ -139,8 +139,8 @@ CLI_HEAD = """# Command line
 - Results go to standard output, everything else to standard error. Errors carry a [code](errors.md) and,
   for SQL, line and column.
 - `-o json` prints one JSON object for each row (JSON lines) with the column names as keys, and nothing else.
-- `-o csv` prints NULL as an empty field, which may also be an empty text. `-o tsv` prints it as the word NULL, as beeline
-  does in csv2 and tsv2, which may also be a text. `-o json` tells them apart.
+- `-o csv` prints NULL as an empty field and an empty text as `""`; a result of one column has `""` for both. `-o tsv` prints NULL
+  as that word, as beeline does in csv2 and tsv2, which may also be a text. `-o json` always tells them apart.
 """
 STATES_HEAD = """# Life cycles
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import csv
 import json
+import re
 import sys
 from collections.abc import Sequence
 from contextlib import nullcontext
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 _WIDEST = 100_000  # characters of a table's line in a file or pipe: nothing is cut or wrapped
+_CSV_QUOTED = re.compile('[,"\n\r]')
 _TSV_ESCAPES = str.maketrans({"\\": r"\\", "\t": r"\t", "\n": r"\n", "\r": r"\r"})
 _NARROWEST = 12  # characters of a column of a table, unless its values are shorter
 _FRAME = 3  # characters around a column of a table
@@ -91,9 +92,9 @@ def _print_rows(rows: Rows, output: str) -> None:
     if output == "table":
         print_table(rows)
     elif output == "csv":
-        writer = csv.writer(sys.stdout, lineterminator="\n")
-        writer.writerow(rows.columns)
-        writer.writerows(rows.values)
+        for row in (rows.columns, *rows.values):
+            # a line without any character would not be a row
+            click.echo('""' if row == (None,) else ",".join(map(_csv_field, row)))
     else:
         click.echo("\t".join(_escape_tsv(name) for name in rows.columns))
         for row in rows.values:
@@ -191,6 +192,13 @@ def _json_expression(columns: Sequence[str]) -> str:
 def _string_literal(text: str) -> str:
     """Return a string literal with code point escapes only, which every parser setting of the session reads alike."""
     return "'" + "".join(c if c.isalnum() or c in " _-()" else f"\\U{ord(c):08x}" for c in text) + "'"
+
+
+def _csv_field(text: str | None) -> str:
+    """Return a field: nothing for NULL, and quotes around an empty text, as PostgreSQL writes and reads them."""
+    if text is None or (text and not _CSV_QUOTED.search(text)):
+        return text or ""
+    return '"' + text.replace('"', '""') + '"'
 
 
 def _escape_tsv(text: str) -> str:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import csv
+import io
 import re
 
 import pytest
 
-from hiveacid.cli.output_formats import Rows, print_table
+from hiveacid.cli.output_formats import Rows, print_table, show_rows
 
 
 def test_a_terminal_obeys_no_text_of_a_table(capsys: pytest.CaptureFixture[str]) -> None:
@@ -19,6 +21,20 @@ def test_a_terminal_obeys_no_text_of_a_table(capsys: pytest.CaptureFixture[str])
     assert "NULL" in out
     assert [line for line in out.splitlines() if "lines" in line] == [
         line for line in out.splitlines() if line.strip("| ").rstrip() == "lines"
+    ]
+
+
+def test_csv_tells_null_from_an_empty_text(capsys: pytest.CaptureFixture[str]) -> None:
+    texts = [None, "", "plain", 'a,"b"', "two\nlines", "one\rline", " NULL "]
+    show_rows(("a,b", "c"), [(text, 1) for text in texts], "csv")
+    show_rows(("a",), [(None,), ("",), ("x",)], "csv")
+    out = capsys.readouterr().out
+    assert out == (
+        '"a,b",c\n,1\n"",1\nplain,1\n"a,""b""",1\n"two\nlines",1\n"one\rline",1\n NULL ,1\n'
+        'a\n""\n""\nx\n'
+    )
+    assert [row[0] for row in csv.reader(io.StringIO(out, newline=""))] == [
+        *("a,b", "", *(text or "" for text in texts[1:]), "a", "", "", "x"),
     ]
 
 
