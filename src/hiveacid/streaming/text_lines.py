@@ -274,8 +274,8 @@ class Feeder:
 
 
 def _blocks(descriptor: int, name: str, seconds: float) -> Iterator[bytes]:
-    """Yield blocks of bytes. A pipe without data for a second yields b'', so that the caller can check for a due commit."""
-    waits = stat.S_ISFIFO(os.fstat(descriptor).st_mode) or os.isatty(descriptor)
+    """Yield blocks of bytes. A pipe or socket without data for a second yields b'', so that the caller can check for a due commit."""
+    waits = not stat.S_ISREG(os.fstat(descriptor).st_mode)
     try:
         while True:
             if waits and not select.select([descriptor], [], [], min(1.0, seconds))[0]:

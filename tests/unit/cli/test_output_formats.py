@@ -30,8 +30,7 @@ def test_csv_tells_null_from_an_empty_text(capsys: pytest.CaptureFixture[str]) -
     show_rows(("a",), [(None,), ("",), ("x",)], "csv")
     out = capsys.readouterr().out
     assert out == (
-        '"a,b",c\n,1\n"",1\nplain,1\n"a,""b""",1\n"two\nlines",1\n"one\rline",1\n NULL ,1\n'
-        'a\n""\n""\nx\n'
+        '"a,b",c\n,1\n"",1\nplain,1\n"a,""b""",1\n"two\nlines",1\n"one\rline",1\n NULL ,1\na\n""\n""\nx\n'
     )
     assert [row[0] for row in csv.reader(io.StringIO(out, newline=""))] == [
         *("a,b", "", *(text or "" for text in texts[1:]), "a", "", "", "x"),

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import socket
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -15,6 +17,7 @@ from stream_tables import ACID, Warehouse
 
 from hiveacid.core.model import Column, TableName
 from hiveacid.errors import BadRecordError, DataError, SchemaMismatchError, UnsupportedFeatureError
+from hiveacid.ports.clock import SystemClock
 from hiveacid.streaming.text_lines import DelimitedLines, Feeder, JsonLines, LineFormat, parse_lines
 from support.clock import ManualClock
 from support.record_samples import COLUMNS, NULLS, ROW
@@ -157,6 +160,25 @@ def test_a_commit_is_not_put_off_by_a_clock_that_goes_back(wh: Warehouse, tmp_pa
         with opened(tmp_path / "g", '{"a": 2}\n') as descriptor:
             feeder.feed(descriptor, "g")
         assert wh.rows("t") == [(1,), (2,)]
+
+
+def test_lines_of_a_socket_are_committed_while_it_is_silent(wh: Warehouse) -> None:
+    """As those of a pipe; standard input may be a socket, as sshd makes it. They waited for the next ones."""
+    wh.create(f"CREATE TABLE t (a INT) {ACID}")
+    ours, theirs = socket.socketpair()
+    seen: list[list[tuple[Any, ...]]] = []
+    give_up = threading.Timer(60, ours.close)
+
+    def look(_: object) -> None:
+        seen.append(wh.rows("t"))
+        ours.close()
+
+    with theirs, wh.connect("t") as stream:
+        give_up.start()
+        ours.sendall(b'{"a": 1}\n')
+        Feeder(stream, JsonLines(), SystemClock(), 100, 0.1, look).feed(theirs.fileno(), "-")
+        give_up.cancel()
+    assert seen == [[(1,)]]
 
 
 def test_values_of_delimited_text_never_go_into_columns_that_changed_places(
