@@ -38,7 +38,7 @@ Names and defaults are those of Hive 4.2, so that a script written for Hive mean
 Set one for the session with `acid.sql("SET hive.txn.timeout=10min")`, with
 `hiveacid.connect(spark, warehouse="wh", settings={"hive.txn.timeout": "10min"})`, or on the command
 line with `-e "SET …"`. `SET` (or `SET -v`) shows all of them. `RESET` restores the defaults, also of settings given to
-`connect`.
+`connect`. A client of `hiveacid serve` can neither set nor reset those of the store and of lineage.
 
 Durations may have a unit (`ms`, `s`, `min`, `h`, `d`), and so may sizes (`kb`, `mb`, `gb`). A duration without one has the unit of
 its default, as in Hive: `hive.txn.timeout=600` is ten minutes. A size without one is in bytes. A value that does not fit its type

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from hiveacid.ports.transactions import Client
 from hiveacid.serve.authentication import Anyone, Authentication
 from hiveacid.serve.server import Server, ServerOptions
 from hiveacid.serve.service import Service
@@ -62,11 +63,30 @@ def test_settings_of_the_server_stay_and_those_of_a_session_are_few(
             client.call(
                 "ExecuteStatement", statement="SELECT 1", confOverlay={f"set:hiveconf:{name}": "true"}
             )
+        with pytest.raises(CallError, match="is the server's"):
+            client.run(f"RESET {name}")
     monkeypatch.setattr(session, "MOST_SETTINGS", 5)
     for number in (1, 2, 3, 4, 4):
         client.run(f"SET a.b{number}=1")
     with pytest.raises(CallError, match="at most 5 settings"):
         client.call("ExecuteStatement", statement="SELECT 1", confOverlay={"a.b5": "1", "a.b6": "1"})
+
+
+def test_no_client_resets_a_setting_of_the_server(native: NativeSession) -> None:
+    """It could keep its commits from the server's receiver of lineage."""
+    client = native.for_client(Client("ann", "here", "test"))
+    namespace, codec = "hiveacid.openlineage.namespace", "hive.exec.orc.default.compress"
+    context = client.acid.context
+    context.change_settings(context.settings.with_value(namespace, "lake"))
+    for reset in ("RESET", "EXECUTE IMMEDIATE 'RESET'"):
+        client.sql(f"SET {codec}=SNAPPY")
+        client.sql(reset)
+        assert dict(client.acid.context.settings.changed) == {namespace: "lake"}
+    for reset in (f"RESET {namespace}", f"RESET `{namespace}`", f"EXECUTE IMMEDIATE 'RESET {namespace}'"):
+        with pytest.raises(Exception, match="is the server's"):
+            client.sql(reset)
+    assert client.acid.context.settings.text(namespace) == "lake"
+    client.acid.close()
 
 
 def test_literals_are_data_and_batches_have_a_bound_whatever_a_client_sets(client: Hs2Client) -> None:

@@ -60,6 +60,7 @@ class SessionState:
     database: str = "default"
     closed: bool = False
     shares_store: bool = False  # settings must not change the store, which clients of a server share
+    fixed: frozenset[str] = frozenset()  # settings that RESET leaves as they are: those of a server
 
 
 @dataclass(frozen=True, kw_only=True)

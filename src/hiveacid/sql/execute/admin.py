@@ -100,9 +100,11 @@ def refresh(execution: ExecutionContext, statement: administration.RefreshTable)
 
 
 def reset_option(execution: ExecutionContext, statement: administration.ResetOption) -> None:
-    """RESET key, or all settings of this session (Spark's own stay as they are)."""
+    """RESET key, or all settings of this session (Spark's own and those of a server stay as they are)."""
     context = execution.context
     implied = implied_settings(context.store)
+    for name, text in context.settings.changed:
+        implied = implied.with_value(name, text) if name in context.session.fixed else implied
     if statement.key in (None, AUTO_COMPACT.name):
         execution.set(AUTO_COMPACT.name, AUTO_COMPACT.default)  # ends background compaction
     if statement.key is None:

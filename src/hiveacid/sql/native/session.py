@@ -278,7 +278,7 @@ class ClientSparkSession(NativeSession):
         super().__init__(plain, gateway, connect_arguments)
         self._connection = gateway.connection(self, self._parser)
         context = self._connection.context
-        context.session.shares_store = True
+        context.session.shares_store, context.session.fixed = True, _OF_THE_SERVER
         transactions = replace(context.transactions, client=client)
         self._connection.context = context.with_transactions(transactions)
         self._changed_settings: set[str] = set()
@@ -302,9 +302,10 @@ class ClientSparkSession(NativeSession):
             raise ConfigError(f"a session can change at most {MOST_SETTINGS} settings")
 
     def require_allowed(self, statement: Statement | None) -> None:
-        """Raise ConfigError for SET of a setting that is the server's. The parser inside Spark calls this, too."""
-        if isinstance(statement, administration.SetOption) and statement.value is not None:
-            self.require_changeable(statement.key or "")
+        """Raise ConfigError for SET or RESET of a setting that is the server's. The parser inside Spark calls this, too."""
+        match statement:
+            case administration.SetOption(str(key), str()) | administration.ResetOption(str(key)):
+                self.require_changeable(key)
 
     @property
     def acid(self) -> NativeConnection:
