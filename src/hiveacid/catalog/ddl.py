@@ -5,7 +5,7 @@ The package ``sql`` interprets the texts of views.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -296,14 +296,19 @@ def rename_table(context: Context, name: TableName, new: TableName) -> None:
         put_definition(context, table, replace(table, name=new), txn)
 
 
+def require_full_spec(table: TableDefinition, named: Collection[str]) -> None:
+    """Raise SchemaMismatchError for a partition spec without some of the columns."""
+    missing = [c.name for c in table.partition_columns if c.name not in named]
+    if missing:
+        raise errors.SchemaMismatchError(f"the partition spec of {table.name} lacks {', '.join(missing)}")
+
+
 def partition_values(context: Context, table: TableDefinition, spec: Spec) -> tuple[str | None, ...]:
     """Return the values of a full partition spec, checked against the columns' types."""
     if not table.partition_columns:
         raise errors.SchemaMismatchError(f"{table.name} is not partitioned")
     values = static_values(context, table, spec)
-    missing = [c.name for c in table.partition_columns if c.name not in values]
-    if missing:
-        raise errors.SchemaMismatchError(f"the partition spec of {table.name} lacks {', '.join(missing)}")
+    require_full_spec(table, values)
     return tuple(values[c.name] for c in table.partition_columns)
 
 

@@ -301,7 +301,7 @@ PARTITIONS_DROPPED = TableProperty(
     "hiveacid.partitions.dropped",
     "int",
     "absent",
-    "Write id of the last DROP PARTITION. A snapshot from before it cannot be read any more.",
+    "Write id of the last DROP PARTITION or PARTITION RENAME. A snapshot from before it cannot be read any more.",
     "hiveacid",
 )
 CONVERSION = TableProperty(

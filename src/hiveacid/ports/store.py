@@ -196,6 +196,15 @@ class WarehouseStore(TransactionStore, Catalog, Protocol):
     """The transaction store and the catalog of a warehouse, in one adapter: every adapter is both."""
 
 
+class PartitionMover(Protocol):
+    """A call that only a Hive Metastore offers."""
+
+    def rename_partition(
+        self, name: TableName, partition: Partition, values: tuple[str | None, ...], seen: TableDefinition
+    ) -> None:
+        """Give a partition other values; the directory of a managed table's moves. ``seen``: as `Catalog.drop_table`."""
+
+
 class OwnStore(TransactionStore, MaintenancePort, ServicePort, StreamProgressPort, FileRecordsPort, Protocol):
     """A store of hiveacid's own. Unlike a Hive Metastore it leaves all work to hiveacid, and keeps the progress of streams."""
 

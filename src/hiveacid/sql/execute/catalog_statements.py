@@ -14,6 +14,7 @@ from typing import Any
 from pyspark.sql import DataFrame
 
 from hiveacid.catalog import ddl
+from hiveacid.catalog import rename_partition as rename
 from hiveacid.config import Settings, setting_definitions
 from hiveacid.config.property_definitions import (
     KIND_PROPERTIES,
@@ -178,6 +179,15 @@ def drop_partitions(execution: ExecutionContext, statement: definitions.DropPart
     selections = [_selection(execution, table, spec) for spec in statement.specs]
     chosen = partial(_chosen_partitions, selections, if_exists=statement.if_exists)
     ddl.drop_partitions(context, name, chosen, if_exists=statement.if_exists)
+
+
+def rename_partition(execution: ExecutionContext, statement: definitions.RenamePartition) -> None:
+    """ALTER TABLE PARTITION RENAME."""
+    context, name = execution.context, execution.find(statement.table)
+    table = context.require(name)
+    wanted = ddl.partition_values(context, table, spec_values(execution, statement.new_spec) or {})
+    ddl.require_full_spec(table, [item.column for item in statement.spec])
+    rename.rename_partition(context, name, _selection(execution, table, statement.spec).of, wanted)
 
 
 @dataclass(frozen=True)

@@ -221,6 +221,7 @@ _ALONE: Mapping[type, Executor] = {
     definitions.UnsetTableProperties: catalog_statements.unset_properties,
     definitions.AddPartitions: catalog_statements.add_partitions,
     definitions.DropPartitions: catalog_statements.drop_partitions,
+    definitions.RenamePartition: catalog_statements.rename_partition,
     administration.Compact: admin.compact,
     administration.Analyze: admin.analyze,
     administration.Optimize: admin.optimize,

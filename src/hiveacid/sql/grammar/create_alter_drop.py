@@ -120,12 +120,7 @@ def alter(cursor: Cursor) -> Statement:
             cursor.fail("COMPACT or RENAME TO PARTITION")
         if not cursor.sees("PARTITION"):
             cursor.fail("PARTITION (...)")
-        return unsupported(
-            cursor,
-            "ALTER TABLE ... PARTITION RENAME is not supported yet: INSERT the rows into the new partition and DROP the "
-            "old one",
-            table,
-        )
+        return definitions.RenamePartition(table, partition, cursor.partition())
     actions: dict[str, Callable[[Cursor, TableRef], Statement]] = {
         "ADD": _add,
         "DROP": _drop,

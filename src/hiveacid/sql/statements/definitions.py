@@ -163,6 +163,14 @@ class DropPartitions(TableStatement):
 
 
 @dataclass(frozen=True)
+class RenamePartition(TableStatement):
+    """ALTER TABLE t PARTITION (...) RENAME TO PARTITION (...): both with all columns."""
+
+    spec: PartitionSpec
+    new_spec: PartitionSpec
+
+
+@dataclass(frozen=True)
 class CreateTemporaryView(Statement):
     """CREATE [OR REPLACE] [GLOBAL] TEMPORARY VIEW name [(columns)] AS query."""
 

@@ -6,6 +6,7 @@ import logging
 import secrets
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from functools import partial
 
 from hiveacid.core.model import (
@@ -407,6 +408,18 @@ class MetastoreCatalog:
                 False,  # noqa: FBT003 - deleteData
                 _environment({}),
             )
+
+    def rename_partition(
+        self, name: TableName, partition: Partition, values: tuple[str | None, ...], seen: TableDefinition
+    ) -> None:
+        """Rename a partition; the metastore moves the directory of a managed table's, and renames it in its queues."""
+        plain_table(name)
+        table = _require_seen(self._require_raw(name), seen)
+        columns = [column.name for column in table.partitionKeys]
+        old = format_partition(columns, partition.values)
+        (raw,) = fetch_partitions_by_name(self.client, name, [old])
+        raw.values = list(replace(partition, values=values).key)
+        self.client.call("rename_partition", name.database, name.name, list(partition.key), raw)
 
     def list_partitions(self, name: TableName) -> tuple[Partition, ...]:
         """Return all partitions, sorted by values.

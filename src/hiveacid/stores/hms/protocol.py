@@ -282,6 +282,8 @@ void alter_partition_with_environment_context(1: string db_name, 2: string tbl_n
     throws (1: InvalidOperationException o1, 2: MetaException o2)
 AlterPartitionsResponse alter_partitions_req(1: AlterPartitionsRequest req)
     throws (1: InvalidOperationException o1, 2: MetaException o2)
+void rename_partition(1: string db_name, 2: string tbl_name, 3: list<string> part_vals, 4: Partition new_part)
+    throws (1: InvalidOperationException o1, 2: MetaException o2)
 bool drop_partition_with_environment_context(1: string db_name, 2: string tbl_name, 3: list<string> part_vals, 4: bool deleteData, 5: EnvironmentContext environment_context)
     throws (1: NoSuchObjectException o1, 2: MetaException o2)
 """
@@ -302,6 +304,7 @@ _NOT_REPEATABLE = frozenset(
         "drop_partition_with_environment_context",
         "drop_table_with_environment_context",
         "find_next_compact2",
+        "rename_partition",
         "seed_txn_id",
     }
 )

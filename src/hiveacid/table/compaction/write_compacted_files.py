@@ -160,7 +160,7 @@ def rewrite(job: CompactionJob, writer: CompactionWriter) -> tuple[tuple[str, ..
     """Write the result of a plan and move it to its final place.
 
     Returns the new directories (absolute paths) and what they hold. Raises StorageError if the numbers of rows do not fit
-    the input (`_require_balance`).
+    the input (`require_balance`).
     """
     fs, root, plan = job.context.fs, job.location.root, job.plan
     scratch = job.scratch
@@ -178,7 +178,7 @@ def rewrite(job: CompactionJob, writer: CompactionWriter) -> tuple[tuple[str, ..
             outputs[plan.output] = writer.rows(job, f"{directory}/{plan.output}")
         if plan.delete_output:
             outputs[plan.delete_output] = writer.events(job, f"{directory}/{plan.delete_output}")
-        _require_balance(job, outputs.values())
+        require_balance(job, outputs.values())
         job.note_phase("publishing")
         if direct:
             job.txn.heartbeats.check(job.txn.txn_id)
@@ -209,7 +209,7 @@ def rewrite(job: CompactionJob, writer: CompactionWriter) -> tuple[tuple[str, ..
     return tuple(f"{root}/{name}" for name in outputs), output_volume
 
 
-def _require_balance(job: CompactionJob, made: Iterable[publish.PublishedFiles]) -> None:
+def require_balance(job: CompactionJob, made: Iterable[publish.PublishedFiles]) -> None:
     """Compare the rows read, the delete events applied and the rows written, and the events of a minor compaction.
 
     Usually each event deletes one row. Numbers may differ where deltas hold rows or events of aborted transactions, a

@@ -174,7 +174,6 @@ def test_statements(text: str, statement: Statement) -> None:
         ("ALTER TABLE t CHANGE a a bigint CONSTRAINT c NOT NULL ENABLE", T, "constraints and defaults"),
         ("ALTER TABLE d.t ALTER COLUMN a SET NOT NULL", DT, "constraints and defaults"),
         ("COMMENT ON DATABASE d IS 'x'", None, "give COMMENT to CREATE DATABASE"),
-        ("ALTER TABLE t PARTITION (p='x') RENAME TO PARTITION (p='z')", T, "DROP the old one"),
         ("ALTER DATABASE d SET DBPROPERTIES ('a'='1')", None, "give DBPROPERTIES to CREATE DATABASE"),
     ],
 )

@@ -19,6 +19,7 @@ from hiveacid.sql.statements.definitions import (
     DropPartitions,
     DropTable,
     DropView,
+    RenamePartition,
     RenameTable,
     ReplaceColumns,
     SetTableProperties,
@@ -100,6 +101,10 @@ P = item("p", "'x'", "x")
             UnsetTableProperties(T, ("a",), if_exists=True),
         ),
         ("ALTER TABLE d.t RENAME TO u", RenameTable(DT, TableRef(None, "u"))),
+        (
+            "ALTER TABLE d.t PARTITION (p='x') RENAME TO PARTITION (P='y', q='x')",
+            RenamePartition(DT, (P,), (item("p", "'y'", "y"), item("q", "'x'", "x"))),
+        ),
         (
             "ALTER TABLE t ADD IF NOT EXISTS PARTITION (p='x') LOCATION '/y' PARTITION (p='z')",
             AddPartitions(

@@ -1,0 +1,126 @@
+"""ALTER TABLE PARTITION RENAME.
+
+A store of hiveacid's own gets the rows in a new directory, which one commit puts in the place of the old one. A crash before
+it leaves a directory of an aborted write id, a crash after it the old directory, as a DROP PARTITION does; no row is lost or
+doubled. A metastore moves the directory itself, as for Hive.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import cast
+
+from hiveacid import errors
+from hiveacid.config.property_definitions import HISTORY_FROM, PARTITIONS_DROPPED
+from hiveacid.core.compaction.plan import CompactionKind, CompactionPlan
+from hiveacid.core.compaction.queue_records import Compaction, CompactionRequest
+from hiveacid.core.model import Partition, TableDefinition, TableKind, TableName
+from hiveacid.core.schema.location_overlap import lies_in
+from hiveacid.core.schema.partitions import KnownPartitions
+from hiveacid.core.transactions.states import CompactionState
+from hiveacid.ports.store import PartitionMover
+from hiveacid.spark.write.staged_files import StagedKind
+from hiveacid.storage.snapshot_locations import list_locations
+from hiveacid.storage.staging import delete_staging
+from hiveacid.table.cleaning.delete_files import remove_location, require_listable
+from hiveacid.table.compaction.write_compacted_files import (
+    CompactionJob,
+    FileWriter,
+    measure_input,
+    require_balance,
+)
+from hiveacid.table.context import Context
+from hiveacid.table.definition import exclusive_table
+from hiveacid.table.partitions import PartitionValues, partition_name, partitions_of
+from hiveacid.table.write import output_directories
+from hiveacid.table.write.write_conflicts import require_no_leftovers
+from hiveacid.transactions.transaction import Transaction
+
+VERB = "RENAME PARTITION"
+"""Name of the statement in the table's history."""
+
+
+def rename_partition(
+    context: Context,
+    name: TableName,
+    choose: Callable[[Sequence[Partition]], Sequence[Partition]],
+    wanted: PartitionValues,
+) -> None:
+    """Give the partition that ``choose`` returns other values. Rows keep their row ids.
+
+    The exclusive lock waits for writers. Plans of readers that began before miss files, and raise an error.
+    Raises NoSuchPartitionError, AlreadyExistsError; UnsupportedFeatureError for a plain table of an own store, or a partition
+    outside its table.
+    """
+    with exclusive_table(context, name) as (table, held):
+        partitions = partitions_of(context, table) or ()
+        chosen = choose(partitions)
+        if len(chosen) != 1:
+            raise errors.NoSuchPartitionError(
+                f"{name} has not one such partition: see SHOW PARTITIONS {name}"
+            )
+        old, known = chosen[0], KnownPartitions.of(table, partitions)
+        values = known.values_of(wanted)
+        if values in known.by_values:
+            raise errors.AlreadyExistsError(
+                f"partition {partition_name(table, values)} of {name} exists already"
+            )
+        if not context.store.maintained_by_hiveacid():
+            held.require_open_in_store()
+            cast("PartitionMover", context.store).rename_partition(name, old, values, table)
+            return
+        if table.kind is TableKind.PLAIN or not lies_in(old.location, table.location):
+            reason = (
+                "not transactional"
+                if table.kind is TableKind.PLAIN
+                else f"at {old.location}, outside the table"
+            )
+            raise errors.UnsupportedFeatureError(
+                f"partition {partition_name(table, old.values)} of {name} is {reason}, and a crash could double its rows: INSERT them "
+                "into the new partition, and then DROP the old one"
+            )
+        require_listable(context, [old.location])
+        _replace(context, table, old, values, held)
+        remove_location(context, old.location, table.kind, held=held)
+
+
+def _replace(
+    context: Context, table: TableDefinition, old: Partition, values: PartitionValues, held: Transaction
+) -> None:
+    """Write the rows of a partition into the base of another, and replace the one by the other in a commit.
+
+    Its write id tells snapshots before it from those after it, as that of DROP PARTITION. ``held``: the transaction with the
+    lock, which the caller needs longer than this commit.
+    """
+    with context.transactions.scope(context.settings) as txn:
+        known = output_directories.known_partitions(context, table, txn)
+        outputs = output_directories.new_output_directories(context, table, txn, known, overwrite=True)
+        committed = txn.committed_write_ids(table.name)
+        if committed.open:
+            raise errors.WriteConflictError(
+                f"{table.name}: write id {committed.open[0]} is open although the table is locked: run the statement again"
+            )
+        require_no_leftovers(context.fs, outputs.find_location(values), committed)
+        write_ids = committed.compactor()
+        (location,) = list_locations(context.fs, table, [old], write_ids, txn.snapshot())
+        output = outputs.directory(StagedKind.INSERTED, values)
+        state = location.state
+        inputs = state.base, state.originals, state.deltas, state.delete_deltas
+        plan = CompactionPlan(
+            CompactionKind.MAJOR, write_ids, *inputs, output, delete_output=None, metadata=None
+        )
+        request = CompactionRequest(table.name, partition_name(table, old.values), plan.kind)
+        record = Compaction(0, request, CompactionState.WORKING)
+        before = measure_input(context, table, location, plan, count_rows=True)
+        job = CompactionJob(context, record, table, location, plan, txn, before)
+        try:
+            published = FileWriter().rows(job, output)
+            require_balance(job, [published])
+        finally:
+            delete_staging(context.fs, job.scratch)
+        rows = published.total(StagedKind.INSERTED)
+        output_directories.record_written(outputs, published, rows, VERB)
+        own = str(int(outputs.write_id))
+        marked = table.with_properties({HISTORY_FROM.name: own, PARTITIONS_DROPPED.name: own})
+        txn.pending.drop_partitions(marked, [old])
+        txn.pending.before_commit.append(held.require_open_in_store)
