@@ -7,7 +7,6 @@ reads it.
 from __future__ import annotations
 
 import os
-import re
 import signal
 import sys
 import threading
@@ -30,6 +29,7 @@ from hiveacid.cli.progress_line import stages_line
 from hiveacid.cli.sql import run_script
 from hiveacid.core.model import TableName
 from hiveacid.errors import ConfigError, HiveAcidError, ParseError
+from hiveacid.serve.audit import is_secret
 
 if TYPE_CHECKING:
     from prompt_toolkit import PromptSession
@@ -55,11 +55,6 @@ _HELP = r"""A statement ends with ; and may have several lines. Tab completes, C
   \d TABLE        describe a table         \q  end
 """
 _SHORTHANDS = {"\\dt": "SHOW TABLES", "\\l": "SHOW DATABASES", "\\d": "DESCRIBE FORMATTED"}
-_SECRET = re.compile(
-    r"passw|passphrase|\bpwd\b|secret|token|credential|(?:access|account|private|api)[._-]?key"
-    r"|\bidentified\s+by\b|://[^\s/@:]*+:[^\s/@]++@",
-    re.IGNORECASE,
-)
 _OWNER_ONLY = 0o600
 _POLL_INTERVAL = 0.1  # seconds between two looks at Ctrl-C and the progress
 
@@ -232,11 +227,6 @@ def completion_words(session: AcidSession) -> Callable[[], Sequence[str]]:
         return (*sorted(names), *_KEYWORDS)
 
     return lambda: words(session.context.database, int(time.monotonic() / 60))
-
-
-def is_secret(text: str) -> bool:
-    """Tell whether a text may hold a password or key, so that it must not be kept."""
-    return _SECRET.search(text) is not None
 
 
 def history_path(environment: dict[str, str]) -> Path:

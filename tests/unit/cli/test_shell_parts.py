@@ -23,7 +23,6 @@ from hiveacid.cli.shell import (
     error_position,
     history_path,
     is_complete,
-    is_secret,
     open_history,
 )
 from hiveacid.core.model import Column, DatabaseDefinition, StorageFormat, TableDefinition, TableName
@@ -111,18 +110,6 @@ def test_history_that_cannot_be_kept_is_said_and_goes_on(
     history = open_history(tmp_path / "file" / "history")
     assert "no history is kept" in capsys.readouterr().err
     history.append_string("SELECT 1;")
-
-
-@pytest.mark.parametrize(
-    ("text", "secret"),
-    [
-        ("SET fs.s3a.secret.key=1", True),
-        ("CREATE USER a IDENTIFIED BY 'b'", True),
-        ("SELECT * FROM t WHERE id = 1", False),
-    ],
-)
-def test_secrets_are_recognised(text: str, *, secret: bool) -> None:
-    assert is_secret(text) is secret
 
 
 def test_places_of_errors_are_found() -> None:
