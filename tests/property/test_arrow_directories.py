@@ -34,10 +34,10 @@ from hiveacid.datasource.stream_offsets import ChangeSource
 from hiveacid.ports.clock import SystemClock
 from hiveacid.storage.file_system_routing import OpenedBefore
 from hiveacid.storage.snapshot_locations import list_locations
-from hiveacid.table.arrow_read import row_tasks, scan
+from hiveacid.table.arrow_read import record_batches, row_tasks
 from hiveacid.table.arrow_read.files_to_open import Snapshot, take_snapshot
+from hiveacid.table.arrow_read.record_batches import Selection, read_batches, read_tasks
 from hiveacid.table.arrow_read.row_tasks import RowTask, divide_files
-from hiveacid.table.arrow_read.scan import Selection, read_batches, read_tasks
 from support.directories.files import write_location
 from support.directories.maker import make_location
 from support.directories.model import Ids, Key, make_ids
@@ -142,7 +142,7 @@ def test_committed_rows_are_read_from_any_legal_location(wh: ArrowWarehouse, see
             selection = select(table.definition, columns, where, row_ids=row_ids)
             with reader_of(wh, table.definition, ids) as txn:
                 found = take_snapshot(wh.context, table.definition, txn, predicate=selection.predicate)
-                with patch.object(scan, "FEW_ROWS", 0):  # threads also for few rows
+                with patch.object(record_batches, "FEW_ROWS", 0):  # threads also for few rows
                     batches = [*read_batches(wh.context, found, selection, random.choice((1, 2, 8)))]
                 sent = pickle.dumps([*read_tasks(wh.context.fs, found, selection)])
             tasks = pickle.loads(sent)  # noqa: S301 - written above

@@ -16,8 +16,8 @@ import hiveacid
 from hiveacid.storage.arrow_file_system import ArrowFileSystem
 from hiveacid.storage.file_system_routing import OpenedBefore, bucket_and_key
 from hiveacid.table.arrow_read import row_tasks
+from hiveacid.table.arrow_read.record_batches import PartitionReader
 from hiveacid.table.arrow_read.row_tasks import Refusal
-from hiveacid.table.arrow_read.scan import PartitionReader
 from hiveacid.table.write import driver_reads, executor_reads, update_delete
 from support.random_changes import random_statements
 from support.servers.absent import skip_without

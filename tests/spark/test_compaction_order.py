@@ -15,7 +15,7 @@ import pytest
 from hiveacid.config import setting_definitions
 from hiveacid.core.snapshot.selection import AcidState
 from hiveacid.orc.tail import read_tail
-from hiveacid.spark.read.scan import scan
+from hiveacid.spark.read.scan_frames import scan
 from hiveacid.spark.read.scan_source import ScanSource
 from hiveacid.spark.write.sort_and_stage import StagingTarget, events_in_read_order, stage_in_read_order
 from hiveacid.spark.write.staged_files import StagedKind, list_staged_files, splice_by_bucket

@@ -21,7 +21,7 @@ from hiveacid.spark.write.update_delete_merge_rows import (
     can_narrow,
     narrow_source,
 )
-from hiveacid.table.read import scan
+from hiveacid.table.read import table_snapshot
 from hiveacid.table.write import arrow_staging, merge
 
 if TYPE_CHECKING:
@@ -61,7 +61,7 @@ def scans(monkeypatch: pytest.MonkeyPatch) -> list[object]:
 
     def list_snapshot(*arguments: Any, **options: Any) -> Any:
         calls.append(arguments)
-        return scan.list_snapshot(*arguments, **options)
+        return table_snapshot.list_snapshot(*arguments, **options)
 
     monkeypatch.setattr(merge, "list_snapshot", list_snapshot)
     return calls

@@ -9,7 +9,7 @@ import pytest
 
 from hiveacid.errors import FormatError
 from hiveacid.spark.read import partition_lookup
-from hiveacid.table.read import scan
+from hiveacid.table.read import table_snapshot
 
 if TYPE_CHECKING:
     from hiveacid import AcidSession
@@ -38,7 +38,7 @@ def test_originals_of_several_partitions(
 ) -> None:
     """Converted files, each read by one task: their rows' partitions are known when deletes are looked up."""
     if joined:
-        monkeypatch.setattr(scan, "_MAX_PARTITIONS", 0)
+        monkeypatch.setattr(table_snapshot, "_MAX_PARTITIONS", 0)
     acid.sql("CREATE TABLE t (id INT) PARTITIONED BY (p STRING) STORED AS ORC")
     names = ", ".join(f"'{part}'" for part in PARTS)
     acid.sql(
@@ -60,7 +60,7 @@ def test_rows_are_looked_up_and_events_cut_out_in_one_join(
 ) -> None:
     """Both sides of a join name a partition by the same text, however they came to it."""
     monkeypatch.setattr(partition_lookup, "_MAX_FILES", 4)
-    monkeypatch.setattr(scan, "_MAX_PARTITIONS", 0)
+    monkeypatch.setattr(table_snapshot, "_MAX_PARTITIONS", 0)
     acid.sql(f"CREATE TABLE t (id INT) PARTITIONED BY (p STRING) {ACID}")
     names = ", ".join(f"'{part}'" for part in PARTS)
     acid.sql(

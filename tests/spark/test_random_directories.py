@@ -18,7 +18,7 @@ from hiveacid.core.model import Partition, TableDefinition
 from hiveacid.errors import FormatError
 from hiveacid.spark.session.error_translation import translate_errors
 from hiveacid.storage.snapshot_locations import list_locations
-from hiveacid.table.read.scan import scan_locations
+from hiveacid.table.read.table_snapshot import scan_locations
 from support import exhaustive
 from support.corpus.sort_merge_reader import read_location
 from support.directories.files import write_location

@@ -123,7 +123,7 @@ class Files:
         return SparkEnvironment(self.spark)
 
     def read(self, arguments: dict[str, str], where: str | None = None) -> DataFrame:
-        """Read as ``spark.read.scan`` does: all columns, or those that a condition mentions."""
+        """Read as ``spark.read.scan_frames`` does: all columns, or those that a condition mentions."""
         row = ", ".join(f"`{c.name}`: {column_type(c).simpleString()}" for c in self.table.columns)
         six = (
             "operation int, originalTransaction bigint, bucket int, rowId bigint, currentTransaction bigint, "

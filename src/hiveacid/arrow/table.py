@@ -27,7 +27,7 @@ from hiveacid.streaming.connection import Connection, retry_conflicts
 from hiveacid.table.arrow_read.condition_grammar import parse_predicate
 from hiveacid.table.arrow_read.files_to_open import Snapshot, take_snapshot
 from hiveacid.table.arrow_read.filters import Condition, arrow_filter, condition_from_arrow
-from hiveacid.table.arrow_read.scan import (
+from hiveacid.table.arrow_read.record_batches import (
     BATCH_ROWS,
     ReadTask,
     Selection,

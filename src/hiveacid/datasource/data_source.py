@@ -34,7 +34,7 @@ from hiveacid.storage.local_file_system import LocalFileSystem
 from hiveacid.storage.staging import WRITE_PREFIX
 from hiveacid.streaming import Connection
 from hiveacid.streaming.connection import retry_conflicts
-from hiveacid.table.arrow_read.scan import ReadTask
+from hiveacid.table.arrow_read.record_batches import ReadTask
 
 
 class HiveAcidDataSource(SentToWorkers, DataSource):

@@ -40,7 +40,7 @@ from hiveacid.table.read.history_and_time_travel import (
     snapshot_rows,
     utc_datetime,
 )
-from hiveacid.table.read.scan import extend_lease, list_snapshot, reading_transaction
+from hiveacid.table.read.table_snapshot import extend_lease, list_snapshot, reading_transaction
 from hiveacid.table.read.visible_locations import require_same_table
 from hiveacid.table.write.foreach_batch_writer import StreamOptions, StreamWriter
 from hiveacid.table.write.insert import InsertOptions, insert

@@ -30,7 +30,7 @@ from hiveacid.storage.snapshot_locations import Location
 from hiveacid.table.check_files import FileChecks, UsedFile, check_files, plain_path
 from hiveacid.table.context import Context
 from hiveacid.table.read.inventory import LocationInventory, TableInventory
-from hiveacid.table.read.scan import scan_locations
+from hiveacid.table.read.table_snapshot import scan_locations
 from hiveacid.transactions.transaction import Transaction
 
 T = TypeVar("T")

@@ -78,7 +78,7 @@ class Reader:
         return self.session.world.name()
 
     def _frame(self, name: TableName, txn: Transaction, lease: Transaction | None) -> _Frame:
-        """List as a transaction sees it; the lease keeps the files (``table.read.scan.reading_transaction``)."""
+        """List as a transaction sees it; the lease keeps the files (``table.read.table_snapshot.reading_transaction``)."""
         leases, ledger = self.session.context.read_leases, self.session.world.ledger
         found = self.session.list_visible(name, txn)
         if lease is None:  # only if a bug is planted

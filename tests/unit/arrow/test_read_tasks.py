@@ -25,7 +25,7 @@ from hiveacid.errors import StorageError
 from hiveacid.orc.tail import read_tail
 from hiveacid.ports.clock import SystemClock
 from hiveacid.storage.local_file_system import LocalFileSystem
-from hiveacid.table.arrow_read import scan
+from hiveacid.table.arrow_read import record_batches
 from support.corpus.acid_files import (
     acid_bytes,
     bucket_property,
@@ -160,7 +160,7 @@ READS: dict[str, dict[str, Any]] = {
 }
 
 
-def in_another_process(tasks: list[scan.ReadTask]) -> list[pa.Table]:
+def in_another_process(tasks: list[record_batches.ReadTask]) -> list[pa.Table]:
     done = subprocess.run(
         [sys.executable, "-c", READ], input=pickle.dumps(tasks), capture_output=True, check=True
     )
@@ -208,7 +208,7 @@ def test_a_task_is_a_file_or_some_of_its_stripes_without_those_that_the_filter_e
     assert tasks("deletes") == [(3, (0,))] * 3
     assert tasks("deletes", where="p = 2") == [(3, (0,))] * 2
     assert tasks("versions") == [(7, None)]  # one process must know all versions of a row
-    monkeypatch.setattr(scan, "_TASK_BYTES", 1)
+    monkeypatch.setattr(record_batches, "_TASK_BYTES", 1)
     assert tasks("stripes") == [(stripe.rows, (number,)) for number, stripe in enumerate(stripes)]
     with table.plan() as plan:
         assert joined(plan, [task.to_arrow() for task in plan]).equals(table.to_arrow())

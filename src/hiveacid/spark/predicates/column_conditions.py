@@ -36,7 +36,7 @@ _CHAR_AS_STRING = "spark.sql.legacy.charVarcharAsString"
 
 
 def visible_columns(table: TableDefinition) -> T.StructType:
-    """Return the columns of `hiveacid.spark.read.scan.scan`: data, partition and virtual columns."""
+    """Return the columns of `hiveacid.spark.read.scan_frames.scan`: data, partition and virtual columns."""
     fields = [
         T.StructField(c.name, column_type(c), metadata=char_metadata(c.type)) for c in table.all_columns
     ]

@@ -1,6 +1,6 @@
 """Reads as native Spark plans: the scan of a snapshot, and the change feed between two snapshots.
 
-Main flow of `scan.scan`: ``scan_source`` groups the selected files into as few Spark scans as possible. Each group is
+Main flow of `scan_frames.scan`: ``scan_source`` groups the selected files into as few Spark scans as possible. Each group is
 read by ``acid_rows`` (ACID files) or ``originals`` (files without ACID columns), and ``partition_lookup`` adds the
 partition columns, by the paths of files. Delete events are applied in three steps, the cheapest first:
 

@@ -31,7 +31,7 @@ from hiveacid.spark.read.acid_rows import all_rows, row_validity
 from hiveacid.spark.read.delete_events import DeleteBounds
 from hiveacid.spark.read.delete_joins import RowKey, delete_keys
 from hiveacid.spark.read.partition_lookup import top_directory
-from hiveacid.spark.read.scan import flat_table_frames
+from hiveacid.spark.read.scan_frames import flat_table_frames
 from hiveacid.spark.read.scan_source import CURRENT_WRITE_ID_COLUMN, FileGroup, ScanSource, empty_frame
 from hiveacid.storage.snapshot_locations import Location
 

@@ -19,7 +19,7 @@ from hiveacid.errors import HiveAcidError, StorageError
 from hiveacid.ports.file_system import FileSystem
 from hiveacid.storage.file_system_routing import AnyFileSystem, Opener
 from hiveacid.table.arrow_read.files_to_open import PartitionFiles, Snapshot
-from hiveacid.table.arrow_read.scan import PartitionReader, Selection
+from hiveacid.table.arrow_read.record_batches import PartitionReader, Selection
 
 _ROW_BYTES = 100  # that a row takes in the JVM besides its values
 _MIN_PART = 4 << 20  # bytes of files, which are read in less time than a task takes to start

@@ -28,7 +28,7 @@ from hiveacid.core.snapshot.scan_plan import LocationPlan, ScanFile
 from hiveacid.orc.key_order import sort_by_key, split_by_bucket
 from hiveacid.orc.tail import read_tail
 from hiveacid.orc.writing import encode_rows_with_ids, write_delete_events
-from hiveacid.spark.read.scan import scan
+from hiveacid.spark.read.scan_frames import scan
 from hiveacid.spark.read.scan_source import ScanSource
 from hiveacid.spark.session.capabilities import SparkEnvironment
 from hiveacid.spark.write import sort_and_stage
@@ -44,7 +44,7 @@ from hiveacid.spark.write.staged_files import (
 from hiveacid.storage.snapshot_locations import Location
 from hiveacid.table.arrow_read.files_to_open import PartitionFiles, Snapshot, plan_files
 from hiveacid.table.arrow_read.orc_file import read_events
-from hiveacid.table.arrow_read.scan import Selection, read_batches
+from hiveacid.table.arrow_read.record_batches import Selection, read_batches
 from hiveacid.table.cast_to_table_columns import single_batch
 from hiveacid.table.context import Context
 from hiveacid.table.read.footers import Footers

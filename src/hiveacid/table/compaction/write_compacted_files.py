@@ -46,7 +46,7 @@ from hiveacid.table.compaction.without_shuffle import (
 from hiveacid.table.context import Context
 from hiveacid.table.read.flush_length_files import readable_length
 from hiveacid.table.read.footers import read_footers
-from hiveacid.table.read.scan import scan_locations
+from hiveacid.table.read.table_snapshot import scan_locations
 from hiveacid.table.write import publish
 from hiveacid.table.write.arrow_staging import StagedOutput, stage_empty
 from hiveacid.transactions.transaction import Transaction

@@ -29,7 +29,7 @@ from hiveacid.table.context import Context
 from hiveacid.table.partitions import partitions_of
 from hiveacid.table.read.footers import read_footers
 from hiveacid.table.read.history_and_time_travel import Instant, write_ids_at_instant
-from hiveacid.table.read.scan import extend_lease, reading_transaction
+from hiveacid.table.read.table_snapshot import extend_lease, reading_transaction
 from hiveacid.table.read.visible_locations import require_same_table
 from hiveacid.transactions.transaction import Transaction
 

@@ -29,7 +29,7 @@ from hiveacid.spark.write.sort_and_stage import (
     partition_key,
 )
 from hiveacid.spark.write.staged_files import BUCKET, StagedFile, StagedKind, TaskReport
-from hiveacid.table.arrow_read.scan import FEW_ROWS, map_in_order, reading_threads
+from hiveacid.table.arrow_read.record_batches import FEW_ROWS, map_in_order, reading_threads
 from hiveacid.table.cast_to_table_columns import single_batch
 from hiveacid.table.context import Context
 from hiveacid.table.partitions import PartitionValues, partition_name

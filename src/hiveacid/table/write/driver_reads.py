@@ -27,8 +27,7 @@ from hiveacid.table.arrow_read.files_to_open import (
 )
 from hiveacid.table.arrow_read.filters import arrow_filter, is_exact
 from hiveacid.table.arrow_read.orc_file import OrcReader
-from hiveacid.table.arrow_read.row_tasks import RowBudget
-from hiveacid.table.arrow_read.scan import (
+from hiveacid.table.arrow_read.record_batches import (
     AtOnce,
     PartitionReader,
     Selection,
@@ -36,6 +35,7 @@ from hiveacid.table.arrow_read.scan import (
     read_batches,
     reading_threads,
 )
+from hiveacid.table.arrow_read.row_tasks import RowBudget
 from hiveacid.table.context import Context
 from hiveacid.table.partitions import PartitionValues, partitions_of, require_changeable
 from hiveacid.table.write.executor_reads import read_on_executors

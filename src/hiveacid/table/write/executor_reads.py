@@ -20,8 +20,8 @@ from hiveacid.spark.session.python_workers import run_in_workers
 from hiveacid.storage.file_system_routing import OpenedBefore
 from hiveacid.table.arrow_read.files_to_open import Snapshot
 from hiveacid.table.arrow_read.filters import ALWAYS
+from hiveacid.table.arrow_read.record_batches import Selection
 from hiveacid.table.arrow_read.row_tasks import Refusal, Result, RowBudget, RowTask, divide_files
-from hiveacid.table.arrow_read.scan import Selection
 from hiveacid.table.context import Context
 
 logger = logging.getLogger(__name__)

@@ -38,7 +38,7 @@ from hiveacid.spark.write.update_delete_merge_rows import (
 )
 from hiveacid.table.context import Context
 from hiveacid.table.definition import exclusive_table, put_definition
-from hiveacid.table.read.scan import list_snapshot
+from hiveacid.table.read.table_snapshot import list_snapshot
 from hiveacid.table.write.insert import InsertOptions, insert
 from hiveacid.table.write.merge import Merge, is_exclusive
 from hiveacid.table.write.write_conflicts import change_start, repeat_after_conflicts, retries_exhausted

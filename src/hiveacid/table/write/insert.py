@@ -26,7 +26,7 @@ from hiveacid.table.cleaning.delete_files import delete_plain_files, require_lis
 from hiveacid.table.codec_and_writer_options import writer_options
 from hiveacid.table.context import Context
 from hiveacid.table.partitions import partition_name, partitions_of, static_values
-from hiveacid.table.read.scan import require_no_acid_v1_events
+from hiveacid.table.read.table_snapshot import require_no_acid_v1_events
 from hiveacid.table.write import output_directories, publish
 from hiveacid.table.write.arrow_staging import StagedOutput, can_write, stage_computed_rows, stage_empty
 from hiveacid.table.write.constraints import constrain_insert

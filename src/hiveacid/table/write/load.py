@@ -38,7 +38,7 @@ from hiveacid.table.cleaning.delete_files import delete_plain_files
 from hiveacid.table.context import Context
 from hiveacid.table.definition import lock_of_location
 from hiveacid.table.partitions import static_values
-from hiveacid.table.read.scan import require_no_acid_v1_events, scan_locations
+from hiveacid.table.read.table_snapshot import require_no_acid_v1_events, scan_locations
 from hiveacid.table.write import insert
 from hiveacid.table.write.constraints import constrain_insert, limits_rows
 from hiveacid.table.write.output_directories import (

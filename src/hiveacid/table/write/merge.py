@@ -65,9 +65,9 @@ from hiveacid.spark.write.update_delete_merge_rows import (
     equal_columns,
     narrow_source,
 )
-from hiveacid.table.arrow_read.scan import Selection, output_schema
+from hiveacid.table.arrow_read.record_batches import Selection, output_schema
 from hiveacid.table.context import Context
-from hiveacid.table.read.scan import list_snapshot
+from hiveacid.table.read.table_snapshot import list_snapshot
 from hiveacid.table.write.arrow_staging import Changes, StagedOutput, can_write, stage_computed_rows
 from hiveacid.table.write.constraints import columns_set_to_default, constrain_changes
 from hiveacid.table.write.driver_reads import (

@@ -27,7 +27,7 @@ from hiveacid.spark.session.jvm import scala_items
 from hiveacid.spark.write.sort_and_stage import ACTION, Action, StagingTarget
 from hiveacid.spark.write.staged_files import BUCKET
 from hiveacid.spark.write.update_delete_merge_rows import EqualColumns, MatchKind, MergePlan
-from hiveacid.table.arrow_read.scan import ROW_ID_TYPE
+from hiveacid.table.arrow_read.record_batches import ROW_ID_TYPE
 from hiveacid.table.context import Context
 from hiveacid.table.write.arrow_staging import Changes, StagedOutput, stage_computed_rows
 

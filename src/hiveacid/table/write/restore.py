@@ -11,7 +11,7 @@ from hiveacid.core.schema.types import quote_name
 from hiveacid.errors import NotTransactionalError
 from hiveacid.table.context import HOW_TO_MAKE_TRANSACTIONAL, Context
 from hiveacid.table.read.history_and_time_travel import Instant, PointInTime, write_ids_at
-from hiveacid.table.read.scan import list_snapshot
+from hiveacid.table.read.table_snapshot import list_snapshot
 from hiveacid.table.write.insert import RESTORE, InsertOptions, insert
 from hiveacid.table.write.publish import WriteReport
 from hiveacid.transactions.transaction import Transaction

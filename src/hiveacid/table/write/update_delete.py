@@ -37,7 +37,7 @@ from hiveacid.spark.write.update_delete_merge_rows import changed_rows
 from hiveacid.table.codec_and_writer_options import writer_options
 from hiveacid.table.context import Context
 from hiveacid.table.partitions import partitions_of
-from hiveacid.table.read.scan import TableSnapshot, list_snapshot
+from hiveacid.table.read.table_snapshot import TableSnapshot, list_snapshot
 from hiveacid.table.write import output_directories
 from hiveacid.table.write.arrow_staging import Changes, StagedOutput
 from hiveacid.table.write.constraints import columns_set_to_default, constrain_changes

@@ -12,7 +12,7 @@ from hiveacid.core.model import Column, StorageFormat, TableDefinition, TableNam
 from hiveacid.spark.write.sort_and_stage import ACTION, Action
 from hiveacid.spark.write.staged_files import BUCKET
 from hiveacid.spark.write.update_delete_merge_rows import MatchKind
-from hiveacid.table.arrow_read.scan import ROW_ID_TYPE
+from hiveacid.table.arrow_read.record_batches import ROW_ID_TYPE
 from hiveacid.table.write.merge_of_copies import CopyingClause, copied_rows
 
 TABLE = TableDefinition(

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from hiveacid.table.read.scan import rare_collections
+from hiveacid.table.read.table_snapshot import rare_collections
 
 
 @pytest.fixture(autouse=True)

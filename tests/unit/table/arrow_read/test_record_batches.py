@@ -6,7 +6,7 @@ import threading
 
 import pytest
 
-from hiveacid.table.arrow_read.scan import map_in_order
+from hiveacid.table.arrow_read.record_batches import map_in_order
 
 
 @pytest.mark.parametrize("threads", [1, 3])

@@ -30,7 +30,7 @@ from hiveacid.spark.predicates.partition_pruning import prune_partitions
 from hiveacid.spark.predicates.search_argument import SearchArgument, search_argument
 from hiveacid.spark.read.acid_rows import is_indexed, make_index
 from hiveacid.spark.read.delete_events import BitmapLookup
-from hiveacid.spark.read.scan import scan
+from hiveacid.spark.read.scan_frames import scan
 from hiveacid.spark.read.scan_source import FileGroup, ReadOptions, ScanSource, partition_key
 from hiveacid.spark.session.capabilities import SparkEnvironment
 from hiveacid.spark.session.jvm import active_session
@@ -151,7 +151,7 @@ class TableSnapshot:
 
         ``changing``: the caller changes some of the rows; raises UnsupportedFeatureError if files hold update events of
         ACID v1, or if rows do not tell their partition (`require_changeable`).
-        ``count_only`` as in `spark.read.scan.scan`, ``subqueries`` as in `ScanSource`.
+        ``count_only`` as in `spark.read.scan_frames.scan`, ``subqueries`` as in `ScanSource`.
         """
         if changing:
             require_changeable(self.context, self.table, (each.partition for each in self.locations))
@@ -221,7 +221,7 @@ def scan_locations(
     count_only: bool = False,
     subqueries: bool = False,
 ) -> DataFrame:
-    """Return the live rows of listed locations (``spark.read.scan``); ``changing`` as in `TableSnapshot.scan`."""
+    """Return the live rows of listed locations (``spark.read.scan_frames``); ``changing`` as in `TableSnapshot.scan`."""
     context.env.prepare_scan()
     with index_made_ahead(context, table, locations, wanted=not count_only) as index_ahead:
         footers = read_footers(context, table, locations, txn)
