@@ -12,7 +12,7 @@ import pytest
 
 from hiveacid.errors import BadFileError
 from hiveacid.spark.read import acid_rows
-from hiveacid.table.read import scan
+from hiveacid.table.read import table_snapshot
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -112,9 +112,9 @@ def made(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
         return make(env, group)
 
     monkeypatch.setattr(acid_rows, "MIN_FILES", 1)
-    monkeypatch.setattr(scan, "MIN_FILES", 1)
+    monkeypatch.setattr(table_snapshot, "MIN_FILES", 1)
     monkeypatch.setattr(acid_rows, "make_index", spy)
-    monkeypatch.setattr(scan, "make_index", spy)
+    monkeypatch.setattr(table_snapshot, "make_index", spy)
     yield threads
     assert not [thread for thread in threading.enumerate() if thread.name.startswith(AHEAD)]
 

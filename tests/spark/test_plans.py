@@ -15,7 +15,7 @@ from hiveacid.core.model import TableName
 from hiveacid.spark.read import partition_lookup
 from hiveacid.spark.read.delete_events import SEPARATE_SCAN_ROWS
 from hiveacid.table.acid_table import Scan
-from hiveacid.table.read import scan
+from hiveacid.table.read import table_snapshot
 from support.corpus.acid_files import acid_bytes, bucket_property, deletes, inserts, orc_bytes, put
 from support.generated_code import generated
 
@@ -109,7 +109,7 @@ def test_deletes_are_joined_as_one_broadcast_of_packed_keys(
     acid: AcidSession, table: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Where bits would not do: very many partitions or write ids."""
-    monkeypatch.setattr(scan, "_MAX_PARTITIONS", 0)
+    monkeypatch.setattr(table_snapshot, "_MAX_PARTITIONS", 0)
     acid.sql("DELETE FROM t WHERE id IN (1, 2)")
     frame = acid.table(table).to_df()
     plan = executed_plan(frame)

@@ -13,7 +13,7 @@ from hiveacid import errors
 from hiveacid.spark.formats import driver_frames
 from hiveacid.spark.session import capabilities
 from hiveacid.spark.write import changes_of_arrow_rows
-from hiveacid.table.arrow_read import scan
+from hiveacid.table.arrow_read import record_batches
 from hiveacid.table.write import (
     arrow_staging,
     driver_reads,
@@ -428,7 +428,7 @@ def test_larger_tables_are_jobs(no_jobs: AcidSession) -> None:
 
 
 def test_many_rows_in_few_bytes_are_jobs(no_jobs: AcidSession, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(scan, "_MAX_CHANGED_STRIPE", 2)
+    monkeypatch.setattr(record_batches, "_MAX_CHANGED_STRIPE", 2)
     with pytest.raises(AssertionError, match="a job would run"):
         no_jobs.sql("DELETE FROM t WHERE k = 1")
 
