@@ -20,7 +20,7 @@ from hiveacid.errors import (
 )
 from hiveacid.serve.audit import audit
 from hiveacid.sql.execute.show_rows import abort_transactions
-from hiveacid.table.compaction.need import load_table
+from hiveacid.table.compaction.need import enqueue_for_user, load_table
 from hiveacid.web.login import Visitor
 from hiveacid.web.pages import RETRIED, Source
 from hiveacid.web.query import Query
@@ -68,7 +68,7 @@ def _compact(source: Source, visitor: Visitor, form: Query) -> str:
     queued, refused = 0, ""
     for partition in chosen:
         try:
-            source.store.enqueue_compaction(table.request(partition, kind), f"web-{visitor.user}")
+            enqueue_for_user(source.store, table.request(partition, kind), f"web-{visitor.user}")
             queued += 1
         except CompactionRefusedError as error:
             refused = str(error)
@@ -93,7 +93,7 @@ def _retry(source: Source, visitor: Visitor, form: Query) -> str:
         raise CompactionError(
             f"compaction {number} is {job.state}: only one that ended without success is repeated"
         )
-    again = source.store.enqueue_compaction(job.request, f"web-{visitor.user}")
+    again = enqueue_for_user(source.store, job.request, f"web-{visitor.user}")
     source.keeper.refresh(job.request.table)
     return f"Compaction {number} is queued again, as compaction {again.id}."
 

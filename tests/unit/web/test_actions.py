@@ -8,6 +8,7 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
+from hiveacid.core.compaction.queue_records import CompactionRequest
 from hiveacid.core.model import DatabaseDefinition, TableName
 from hiveacid.core.transactions.locks_and_conflicts import LockType
 from hiveacid.services.http_server import Access
@@ -85,6 +86,20 @@ def test_what_waits_is_not_queued_twice(site: SiteOf, caplog: pytest.LogCaptureF
     assert status == 409
     assert "already" in text
     assert 'error="' in audit_lines(caplog)[-1]
+
+
+def test_an_automatic_job_that_waits_gives_way_to_that_of_an_operator(site: SiteOf) -> None:
+    """It may wait for its window, and so did one that was queued again, because it had its reason."""
+    automatic = CompactionRequest(TableName(DATABASE, "t"), None, "major", reason="many deltas")
+    first = site.store.enqueue_compaction(automatic, "initiator").id
+    assert post(site, "compact", database=DATABASE, table="t")[0] == 200
+    assert post(site, "compact", database=DATABASE, table="t")[0] == 409
+    assert post(site, "retry", compaction=first)[0] == 409
+    site.store.end_compaction(first + 1, "aborted")
+    assert post(site, "retry", compaction=first)[0] == 200
+    assert [(job.state, job.request.reason) for job in site.store.show_compactions()] == [
+        ("did not initiate", "many deltas"), ("aborted", None), ("initiated", None),
+    ]  # fmt: skip
 
 
 def test_partitions_with_deltas_are_compacted(site: SiteOf, quiet: BusyStore) -> None:

@@ -6,7 +6,8 @@ The initiator queues jobs by it, and `hiveacid.web` shows it. `core.compaction.i
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, replace
 
 from hiveacid.config import Settings, setting_definitions
 from hiveacid.config.property_definitions import NO_AUTO_COMPACTION, compactor_settings
@@ -20,11 +21,20 @@ from hiveacid.core.compaction.queue_records import (
 from hiveacid.core.compaction.quiet_hours import parse_quiet_hours
 from hiveacid.core.model import Partition, TableDefinition, TableName
 from hiveacid.core.snapshot.selection import AcidState
-from hiveacid.errors import MissingDirectoryError
+from hiveacid.core.transactions.states import CompactionState
+from hiveacid.errors import (
+    CompactionError,
+    CompactionRefusedError,
+    MissingDirectoryError,
+    TransactionStateError,
+)
 from hiveacid.ports.catalog import Catalog
+from hiveacid.ports.store import TransactionStore
 from hiveacid.storage.snapshot_locations import read_location
 from hiveacid.table.partitions import partition_name
 from hiveacid.table.read.inventory import TableAccess
+
+_GAVE_WAY = "a user asked for the same meanwhile"
 
 
 @dataclass(frozen=True)
@@ -113,6 +123,29 @@ def decide(
         decision = policy.decide_by_files(figures, thresholds)
         decision = policy.decide_by_time(figures, thresholds, now, decision)
     return policy.wait_for_window(decision, figures, thresholds, now)
+
+
+def enqueue_for_user(store: TransactionStore, request: CompactionRequest, initiator: str) -> Compaction:
+    """Queue a job that a user asks for. An equal automatic one that waits, perhaps for its window, gives way to it.
+
+    Raises CompactionRefusedError.
+    """
+    request = replace(request, reason=None)
+    try:
+        return store.enqueue_compaction(request, initiator)
+    except CompactionRefusedError:
+        place = (request.table, request.partition, request.kind)
+        for job in store.show_compactions():
+            of = job.request
+            if (
+                job.state == CompactionState.INITIATED
+                and (of.table, of.partition, of.kind) == place
+                and of.reason is not None
+            ):
+                with suppress(TransactionStateError, CompactionError):  # a worker has just begun it
+                    store.end_compaction(job.id, CompactionState.DID_NOT_INITIATE, _GAVE_WAY)
+                return store.enqueue_compaction(request, initiator)
+        raise
 
 
 def state_of_files(

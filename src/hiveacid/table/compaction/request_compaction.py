@@ -32,6 +32,7 @@ from hiveacid.spark.session.error_translation import translate_errors
 from hiveacid.spark.session.running_jobs_and_plans import cancel_jobs, release_unused_plans
 from hiveacid.spark.write.rebalance_compaction import require_sortable
 from hiveacid.table.cleaning.clean_compacted_and_aborted import clean_job
+from hiveacid.table.compaction.need import enqueue_for_user
 from hiveacid.table.compaction.run_compaction import CompactionReport, job_group, run_job
 from hiveacid.table.context import HOW_TO_MAKE_TRANSACTIONAL, Context
 from hiveacid.table.parallel import run_in_parallel
@@ -257,14 +258,14 @@ def _enqueue_after_sweep(context: Context, request: CompactionRequest) -> Compac
 def _enqueue(context: Context, request: CompactionRequest) -> Compaction:
     """Enqueue a job, or return an equal one of a user that already waits in the queue, whose requester may be gone.
 
-    After a refusal, end blocking jobs of workers without a heartbeat for ``hive.txn.timeout`` and automatic ones that wait, and
-    clean after jobs that wait only for the cleaner. Then try once more.
+    After a refusal, end blocking jobs of workers without a heartbeat for ``hive.txn.timeout``, and clean after jobs that
+    wait only for the cleaner. Then try once more.
     """
     store = context.store
     store.abort_timed_out()
     initiator = f"{context.transactions.client.host}-manual"
     try:
-        return store.enqueue_compaction(request, initiator)
+        return enqueue_for_user(store, request, initiator)
     except errors.CompactionRefusedError:
         if not store.maintained_by_hiveacid():
             raise
@@ -331,13 +332,8 @@ def _expiry(context: Context, job: Compaction) -> tuple[int, bool]:
 def _end_stale_job(
     context: Context, job: Compaction, request: CompactionRequest, silent_since: float
 ) -> None:
-    """End a job that blocks another one, if its worker seems dead or only its cleaning is left, or if it waits and need not run.
-
-    An automatic job that waits, perhaps for its window, gives way to the one of a user, which starts at once.
-    """
-    kinds = (job.request.kind, request.kind)
-    covered = kinds == (CompactionKind.MINOR, CompactionKind.MAJOR) and (job.enqueued or 0) < silent_since
-    same = kinds[0] == kinds[1] and job.request.reason is not None
+    """End a job that blocks another one, if its worker seems dead or only its cleaning is left."""
+    covered = (job.request.kind, request.kind) == (CompactionKind.MINOR, CompactionKind.MAJOR)
     # another client has ended the job meanwhile
     with suppress(errors.TransactionStateError, errors.CompactionError):
         if (
@@ -348,8 +344,8 @@ def _end_stale_job(
             context.store.end_compaction(
                 job.id, CompactionState.FAILED, "its worker has not been heard of any more"
             )
-        if job.state == CompactionState.INITIATED and (covered or same):
-            reason = f"a {request.kind} compaction was asked for meanwhile"
+        if job.state == CompactionState.INITIATED and covered and (job.enqueued or 0) < silent_since:
+            reason = "a major compaction was asked for meanwhile"
             context.store.end_compaction(job.id, CompactionState.DID_NOT_INITIATE, reason)
         if job.state == CompactionState.READY_FOR_CLEANING:
             clean_job(context, job.id)
