@@ -1,4 +1,4 @@
-"""Write the documentation pages that are generated from code: settings, properties, errors, findings, Python, commands, life cycles.
+"""Write the documentation pages that are generated: settings, properties, errors, findings, Python, commands, life cycles, Hive's statements.
 
 python tools/generated_pages.py          writes them
 python tools/generated_pages.py --check  only compares, exit code 1 where one is out of date
@@ -7,7 +7,9 @@ python tools/generated_pages.py --check  only compares, exit code 1 where one is
 from __future__ import annotations
 
 import inspect
+import re
 import sys
+import tomllib
 from collections.abc import Iterator
 from importlib import import_module
 from pathlib import Path
@@ -153,6 +155,16 @@ METRICS_HEAD = """# Metrics
 (`pip install 'hiveacid[services]'`). Names are those of Hive 4 where Hive has the metric. Ages and durations are in seconds.
 Prometheus sees the name of a counter with `_total` behind it. [Monitoring](compact.md#monitoring) says who may read the page.
 """
+STATEMENTS_HEAD = """# Hive's statements
+
+The statements of Hive's language manual, each with an example: ✔ it runs, ◐ it runs with a difference, ✘ it is refused. A refusal has
+its [code](errors.md) and the text of the error, which says what to do instead. Where `acid.sql` and `hiveacid sql` differ from
+`spark.sql` and JDBC in a [native session](native.md), the first mark is that of `acid.sql`.
+
+A test runs all examples in this order, by both, and compares marks and errors. [SQL](sql.md) has the grammar with all clauses.
+Queries are Spark's, here of Spark 4.3. Functions are Spark's as well.
+"""
+STATEMENTS = Path(__file__).with_name("hive_statements.toml")
 WIDTH = 100  # of the help texts
 
 
@@ -297,6 +309,23 @@ def metrics_page() -> str:
     return text
 
 
+def statement_row(marks: str, text: str, *more: str) -> str:
+    """Return the row of a statement; ``more``: what differs, or code and text of the error."""
+    quoted = f"`` {text} ``" if "`" in text else f"`{text}`"
+    explained = re.sub(r"([*_`<])", r"\\\1", ": ".join(more))
+    row = " | ".join(cell.replace("|", r"\|") for cell in (" ".join(marks), quoted, explained))
+    return f"| {row} |"
+
+
+def statements_page() -> str:
+    """Return the page of Hive's statements."""
+    page = STATEMENTS_HEAD
+    for part in tomllib.loads(STATEMENTS.read_text(encoding="utf-8"))["part"]:
+        rows = "\n".join(statement_row(*one) for one in part["statements"] if one[0] != ".")
+        page += f"\n## {part['title']}\n\n| | statement | |\n|---|---|---|\n{rows}\n"
+    return page
+
+
 def pages() -> dict[str, str]:
     """Return the content of every generated page by its file name."""
     return {
@@ -311,6 +340,7 @@ def pages() -> dict[str, str]:
         "metrics.md": NOTE + metrics_page(),
         "states.md": NOTE + STATES_HEAD + "".join(map(machine_text, (TRANSACTION, LOCK, COMPACTION))),
         "check.md": NOTE + CHECK_HEAD + "\n".join(map(finding_row, FindingKind)) + "\n",
+        "hive-statements.md": NOTE + statements_page(),
         "errors.md": NOTE + ERRORS_HEAD + "\n".join(error_rows(HiveAcidError)) + "\n",
     }
 

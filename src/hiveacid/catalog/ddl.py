@@ -274,13 +274,16 @@ def unset_properties(
     """Remove table properties."""
     refuse_reserved(name, names)
     with exclusive_table(context, name) as (table, txn):
+        has_comment = table.comment is not None and "comment" in map(str.lower, names)  # a property to Hive
         for key in names:
-            if table.property(key) is None and not if_exists:
+            is_known = table.property(key) is not None or (has_comment and key.lower() == "comment")
+            if not (is_known or if_exists):
                 near = errors.did_you_mean(key, dict(table.properties))
                 raise errors.CatalogError(f"{name} has no property {key}{near}")
         if any(key.lower() in (*KIND_PROPERTIES, BUCKETING_VERSION.name) for key in names):
             raise errors.CatalogError(f"{name}: properties that decide how files are read cannot be unset")
-        put_definition(context, table, table.without_properties(*map(str.lower, names)), txn)
+        changed = table.without_properties(*map(str.lower, names))
+        put_definition(context, table, replace(changed, comment=None) if has_comment else changed, txn)
 
 
 def rename_table(context: Context, name: TableName, new: TableName) -> None:

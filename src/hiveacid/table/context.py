@@ -150,7 +150,7 @@ class Context(StoreContext):
         table = self.require(name)
         if table.kind is TableKind.INSERT_ONLY:
             raise errors.InsertOnlyError(
-                f"{verb} on {name}: the table is insert-only (transactional_properties)"
+                f"{verb} on {name}: the table is insert-only (transactional_properties): INSERT OVERWRITE replaces its rows"
             )
         if table.kind is TableKind.PLAIN:
             raise errors.NotTransactionalError(

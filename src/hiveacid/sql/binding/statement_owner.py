@@ -22,6 +22,7 @@ from hiveacid.sql.binding.parameters import has_identifier_clause
 from hiveacid.sql.binding.table_binder import find_hiveacid_relation, is_view_of_session, reads_of
 from hiveacid.sql.binding.table_sources import find_metadata_table, is_change_call, table_of_change_call
 from hiveacid.sql.grammar.admin import CACHE_ADVICE
+from hiveacid.sql.grammar.advice import advice_on
 from hiveacid.sql.grammar.parse import parse
 from hiveacid.sql.statements import (
     SPARK_CATALOG,
@@ -378,7 +379,8 @@ def _decide_outside_grammar(context: Context, source: Slice, error: HiveAcidErro
             f"a function of Spark's own cannot read {owned[0]}: CREATE VIEW v AS SELECT ..., and query that"
         )
     is_view = _makes_view(tokens)  # of which Spark would keep the text
-    if words[0] in {"CREATE", "DECLARE", "SET"} and not is_view and _reads_hiveacid_table(context, source):
+    is_of_spark = words[0] in {"CREATE", "DECLARE", "SET"} and not is_view and advice_on(tokens) is None
+    if is_of_spark and _reads_hiveacid_table(context, source):
         return Ownership(Owner.SPARK_READING_HIVEACID)
     raise error
 

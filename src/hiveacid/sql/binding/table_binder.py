@@ -52,6 +52,7 @@ from hiveacid.sql.binding.table_sources import (
     resolve_as_of,
 )
 from hiveacid.sql.binding.view_text import errors_of_view, find_hiveacid_view, with_view_columns
+from hiveacid.sql.grammar.advice import advice_on_query
 from hiveacid.sql.statements import Slice, TableRef, table_ref
 from hiveacid.table.acid_table import Scan
 from hiveacid.table.context import Context
@@ -386,4 +387,4 @@ def reads_of(
             raise
         column = error.column - (len(before) if error.line == 1 else 0)
         line, column = piece.statement_position(error.line, column)
-        raise ParseError(error.message, line=line, column=column) from error
+        raise ParseError(advice_on_query(piece.tokens) or error.message, line=line, column=column) from error

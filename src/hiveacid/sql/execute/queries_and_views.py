@@ -60,7 +60,7 @@ def bound_frame(binder: Binder, text: Slice) -> DataFrame:
 def _split_describe(text: Slice) -> tuple[Slice, bool]:
     """Split DESCRIBE [QUERY] from the query behind it."""
     tokens = text.tokens
-    if tokens[0].keyword not in {"DESC", "DESCRIBE"}:
+    if tokens[0].keyword not in {"DESC", "DESCRIBE"} or tokens[1].keyword == "FUNCTION":
         return text, False
     first = tokens[2] if tokens[1].keyword == "QUERY" else tokens[1]
     return text.part(first.start), True

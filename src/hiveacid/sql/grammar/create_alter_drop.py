@@ -11,6 +11,7 @@ from hiveacid.core.schema.column_changes import FIRST, ColumnChange
 from hiveacid.errors import ParseError, StatementError
 from hiveacid.spark.parser.lexer import TokenKind
 from hiveacid.sql.grammar.admin import unsupported
+from hiveacid.sql.grammar.advice import ALTERATIONS
 from hiveacid.sql.grammar.create_table import QUERY_WORDS, create_table, query_of
 from hiveacid.sql.grammar.cursor import Cursor
 from hiveacid.sql.statements import (
@@ -27,6 +28,7 @@ COMPACTIONS = frozenset({"minor", "major", "rebalance"})
 _DATABASE = ("DATABASE", "SCHEMA", "NAMESPACE")
 _CONSTRAINTS = frozenset({"CONSTRAINT", "NOT", "DEFAULT", "CHECK", "PRIMARY", "UNIQUE", "REFERENCES"})
 _CONSTRAINT_ADVICE = "constraints and defaults of a column are not changed: test the rows where they are written; in a metastore, let Hive do it"
+_COLUMN_VERBS = frozenset({"ADD", "CHANGE", "REPLACE"})
 _VIEW_WORDS = frozenset({"VIEW", "TEMPORARY", "TEMP", "GLOBAL"})
 
 
@@ -115,7 +117,12 @@ def alter(cursor: Cursor) -> Statement:
     partition = cursor.partition()
     if cursor.take("COMPACT"):
         return _compact(cursor, table, partition)
+    for words in (f"{cursor.next.keyword} {cursor.ahead(1).keyword}", cursor.next.keyword):
+        if words in ALTERATIONS:
+            cursor.refuse(ALTERATIONS[words])
     if partition:
+        if cursor.sees_any(_COLUMN_VERBS):
+            cursor.refuse("all partitions have the columns of the table: leave PARTITION (...) out")
         if not cursor.take("RENAME", "TO"):
             cursor.fail("COMPACT or RENAME TO PARTITION")
         if not cursor.sees("PARTITION"):
@@ -129,6 +136,7 @@ def alter(cursor: Cursor) -> Statement:
         "CHANGE": _change_column,
         "ALTER": _alter_column,
         "SET": _set,
+        "CONVERT": _convert,
         "UNSET": lambda inner, table: definitions.UnsetTableProperties(table, *_unset_keys(inner)),
     }
     action = actions.get(cursor.next.keyword)
@@ -209,6 +217,13 @@ def _replace_columns(cursor: Cursor, table: TableRef) -> definitions.ReplaceColu
 def _set(cursor: Cursor, table: TableRef) -> definitions.SetTableProperties:
     cursor.expect("TBLPROPERTIES")
     return definitions.SetTableProperties(table, cursor.properties())
+
+
+def _convert(cursor: Cursor, table: TableRef) -> definitions.SetTableProperties:
+    """Parse behind CONVERT (Hive 4)."""
+    cursor.expect("TO", "ACID")
+    given = cursor.properties() if cursor.take("TBLPROPERTIES") else ()
+    return definitions.SetTableProperties(table, (("transactional", "true"), *given))
 
 
 def _add(cursor: Cursor, table: TableRef) -> Statement:

@@ -172,7 +172,7 @@ def _clause(cursor: Cursor, draft: _Draft) -> str:
 
 def _refuse_clause(cursor: Cursor) -> None:
     reasons = {
-        "SKEWED": "skewed tables are not supported",
+        "SKEWED": "there are no skewed tables: partitions and buckets divide rows",
         "WITH": "WITH (…) of Trino is not supported: write PARTITIONED BY, CLUSTERED BY, STORED AS and TBLPROPERTIES",
         "OPTIONS": "OPTIONS of Spark's data sources are not supported: use TBLPROPERTIES",
     }

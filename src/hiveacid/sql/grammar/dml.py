@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from hiveacid.sql.grammar.advice import ADVICE
 from hiveacid.sql.grammar.create_table import QUERY_WORDS
 from hiveacid.sql.grammar.cursor import Cursor
 from hiveacid.sql.statements import Slice, Statement, TableRef, dml
@@ -65,7 +66,10 @@ def insert(cursor: Cursor, ctes: Slice | None = None, stops: frozenset[str] = fr
     """Parse behind INSERT; a leg of a multi-insert ends at the next INSERT (``stops``)."""
     overwrite = cursor.expect_one("INTO", "OVERWRITE") == "OVERWRITE"
     if cursor.sees("DIRECTORY") or cursor.sees("LOCAL", "DIRECTORY"):
-        cursor.refuse("INSERT OVERWRITE DIRECTORY is not supported: write the DataFrame of the query")
+        cursor.refuse(
+            "INSERT OVERWRITE DIRECTORY is not supported: CREATE EXTERNAL TABLE e STORED AS TEXTFILE LOCATION '...' AS SELECT ..., "
+            "or write the DataFrame of the query"
+        )
     cursor.take("TABLE")
     table = cursor.table()
     partition = cursor.partition(dynamic=True)
@@ -77,6 +81,8 @@ def insert(cursor: Cursor, ctes: Slice | None = None, stops: frozenset[str] = fr
         columns = cursor.names("a column name")
     elif not (by_name or overwrite or partition or stops) and cursor.take("REPLACE", "WHERE"):
         replaced = cursor.until(_BEHIND_CONDITION, "a condition")
+    if cursor.sees("WITH", "SCHEMA", "EVOLUTION"):
+        cursor.refuse(ADVICE["MERGE WITH"])
     starts = frozenset({"SELECT", "MAP", "REDUCE"}) if stops else QUERY_WORDS
     if not cursor.sees_any(starts):
         cursor.fail("SELECT" if stops else "SELECT, VALUES or another query")

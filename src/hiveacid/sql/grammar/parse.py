@@ -1,84 +1,19 @@
-"""Text to statement: the first word selects the grammar of an area.
-
-Statements of other systems, and of Hive and Spark, that do not exist here get the sentence that names what does it.
-"""
+"""Text to statement: the first word selects the grammar of an area; `hiveacid.sql.grammar.advice` answers what it refuses."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Sequence
 
 from hiveacid.errors import ParseError
 from hiveacid.spark.parser.lexer import Token, TokenKind, tokenize
 from hiveacid.sql.grammar import admin, create_alter_drop, dml
 from hiveacid.sql.grammar.admin import describe, show
+from hiveacid.sql.grammar.advice import advice_on
 from hiveacid.sql.grammar.create_table import QUERY_WORDS
 from hiveacid.sql.grammar.cursor import Cursor
 from hiveacid.sql.grammar.dml import merge
 from hiveacid.sql.statements import Statement
 from hiveacid.sql.statements.dml import Explain, Query
-
-_UPSERT = "MERGE INTO t USING s ON t.k = s.k WHEN MATCHED THEN UPDATE SET * WHEN NOT MATCHED THEN INSERT *"
-_PRIVILEGES = "hiveacid keeps no privileges: those of the files and of the store count (docs/security.md)"
-_LOCKS = "each statement takes its locks itself; what must happen together goes between START TRANSACTION and COMMIT"
-_FIXED = "the location of a table does not change: CREATE TABLE n ... LOCATION '...' AS SELECT * FROM t, or move the warehouse (hiveacid relocate)"
-_SPEC = (
-    "ALTER TABLE t ADD PARTITION (...) LOCATION '...' takes in files, and DROP PARTITION (...) removes rows"
-)
-
-ADVICE: Mapping[str, str] = {
-    "COMPACT": "COMPACT is written ALTER TABLE t COMPACT 'major'",
-    "UPSERT": f"UPSERT is written {_UPSERT}",
-    "REPLACE INTO": f"REPLACE INTO is written {_UPSERT}",
-    "INSERT OR": f"INSERT OR ... is written {_UPSERT}",
-    "COPY": "COPY is called LOAD DATA INPATH, for files of the table's format; hiveacid ingest reads CSV and JSON",
-    "CALL": "there are no procedures: ALTER TABLE t COMPACT 'major' compacts, t.files and t.history show files and commits",
-    "UPDATE … FROM": "an UPDATE from another table is written MERGE INTO t USING s ON ... WHEN MATCHED THEN UPDATE SET v = s.v",
-    "UPDATE … JOIN": "an UPDATE of a join is written MERGE INTO t USING s ON ... WHEN MATCHED THEN UPDATE SET v = s.v",
-    "DELETE … USING": "DELETE ... USING is written DELETE FROM t WHERE EXISTS (SELECT 1 FROM s WHERE s.k = t.k)",
-    "DESCRIBE … AS JSON": "DESCRIBE ... AS JSON is not supported: DESCRIBE EXTENDED t returns rows",
-    "DESC … AS JSON": "DESC ... AS JSON is not supported: DESCRIBE EXTENDED t returns rows",
-    "ALTER TABLE … SET LOCATION": _FIXED,
-    "ALTER TABLE … CONCATENATE": "CONCATENATE is called ALTER TABLE t [PARTITION (...)] COMPACT 'major'",
-    "ALTER TABLE … EXCHANGE": f"EXCHANGE PARTITION is not supported: {_SPEC}",
-    "ALTER TABLE … RECOVER PARTITIONS": f"RECOVER PARTITIONS is not supported: {_SPEC}",
-    "ALTER TABLE … TOUCH": "TOUCH is not needed: hiveacid runs no hooks",
-    "ALTER TABLE … SET OWNER": f"SET OWNER is not supported: {_PRIVILEGES}",
-    "LOCK": f"LOCK is not needed: {_LOCKS}",
-    "UNLOCK": f"UNLOCK is not needed: {_LOCKS}",
-    "EXPORT": "EXPORT is not supported: hiveacid backup copies a warehouse, CREATE TABLE n STORED AS ... AS SELECT a table",
-    "IMPORT": "IMPORT is not supported: LOAD DATA takes in files, acid.adopt(...) the directory of a table",
-    "GRANT": _PRIVILEGES,
-    "REVOKE": _PRIVILEGES,
-    "SHOW GRANT": _PRIVILEGES,
-    "SHOW GRANTS": _PRIVILEGES,
-    "SHOW ROLES": _PRIVILEGES,
-    "CREATE MATERIALIZED VIEW": "materialized views are not supported: CREATE VIEW shows the present, INSERT OVERWRITE TABLE t SELECT "
-    "refreshes a table",
-    "CREATE TEMPORARY TABLE": "temporary tables are not supported: CREATE TEMPORARY VIEW v AS SELECT ..., or CREATE TABLE and DROP TABLE",
-}
-"""First words of a statement, and others behind ``…``, to a sentence."""
-
-
-def advice_on(tokens: Sequence[Token]) -> str | None:
-    """Return the sentence for a statement that the grammar refuses; None for a statement of no known system."""
-    text = f" {' '.join(_outer_words(tokens))} "
-    return next((sentence for words, sentence in ADVICE.items() if _is_meant(text, words)), None)
-
-
-def _is_meant(text: str, words: str) -> bool:
-    first, _, behind = words.partition(" … ")
-    return text.startswith(f" {first} ") and (not behind or f" {behind} " in text)
-
-
-def _outer_words(tokens: Sequence[Token]) -> Iterator[str]:
-    """Yield the keywords outside parentheses, without the FROM of IS DISTINCT FROM."""
-    depth, last = 0, ""
-    for token in tokens:
-        depth += (token.text == "(") - (token.text == ")")
-        if depth == 0 and token.kind is TokenKind.WORD and (last, token.keyword) != ("DISTINCT", "FROM"):
-            yield token.keyword
-        last = token.keyword
-
 
 _EXPLAIN_OPTIONS = frozenset(
     {
@@ -92,9 +27,13 @@ _EXPLAIN_OPTIONS = frozenset(
         "COST",
         "JOINCOST",
         "LOCKS",
+        "REOPTIMIZATION",
     }
     | {"CODEGEN", "VECTORIZATION", "ONLY", "SUMMARY", "OPERATOR", "EXPRESSION", "DETAIL", "DEBUG", "DDL"}
 )
+
+
+_RESOURCES = frozenset({"JAR", "JARS", "FILE", "FILES", "ARCHIVE", "ARCHIVES"})
 
 
 def parse(text: str, first_line: int = 1, tokens: Sequence[Token] | None = None) -> Statement:
@@ -153,6 +92,8 @@ def _statement(cursor: Cursor) -> Statement:
         "OPTIMIZE": admin.optimize,
         "VACUUM": admin.vacuum,
     }
+    if _is_on_functions_or_files(cursor):
+        return Query(cursor.rest("a statement"))
     grammar = grammars.get(cursor.next.keyword)
     if grammar is None:
         cursor.fail("a statement or a query", known=(*grammars, *QUERY_WORDS))
@@ -167,6 +108,17 @@ def _describes_query(cursor: Cursor) -> bool:
     index = 2 if cursor.ahead(1).keyword == "QUERY" else 1
     words = QUERY_WORDS if index == 2 else QUERY_WORDS - {"TABLE", "MAP", "REDUCE"}  # noqa: PLR2004
     return cursor.ahead(index).keyword in words and cursor.ahead(index + 1).kind is not TokenKind.END
+
+
+def _is_on_functions_or_files(cursor: Cursor) -> bool:
+    """Tell a statement on functions or files of the session, which Spark carries out."""
+    first, second, third = (cursor.ahead(index).keyword for index in range(3))
+    if second == "FUNCTION":
+        return first in {"DESCRIBE", "DESC"} and bool(third)
+    if (second, third) == ("TEMPORARY", "FUNCTION"):  # without one that is a query, which may read tables
+        is_of_class = cursor.ahead(4).keyword == "AS" and cursor.ahead(5).kind is TokenKind.STRING
+        return first == "DROP" or (first == "CREATE" and is_of_class)
+    return (first, second) == ("SHOW", "FUNCTIONS") or (first in {"ADD", "LIST"} and second in _RESOURCES)
 
 
 def _explain(cursor: Cursor) -> Explain:

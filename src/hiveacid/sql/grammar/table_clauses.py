@@ -96,7 +96,9 @@ def _terminator(cursor: Cursor) -> str:
 
 def _stored(cursor: Cursor, clauses: StorageClauses) -> None:
     if cursor.sees("BY"):
-        cursor.refuse("tables with a storage handler (STORED BY) are not supported")
+        cursor.refuse(
+            "tables with a storage handler (STORED BY) are not supported: write STORED AS, or read the other system by spark.read"
+        )
     cursor.expect("AS")
     if cursor.sees("DIRECTORIES"):
         cursor.refuse("skewed tables stored as directories are not supported")

@@ -37,7 +37,8 @@ from hiveacid.sql.binding.parameters import Arguments, has_identifier_clause, wi
 from hiveacid.sql.binding.statement_owner import Owner, refuse_transactional
 from hiveacid.sql.binding.table_binder import find_hiveacid_relation
 from hiveacid.sql.binding.table_sources import TableSource, find_metadata_table, metadata_frame
-from hiveacid.sql.grammar.parse import advice_on, parse
+from hiveacid.sql.grammar.advice import advice_on, advice_on_query
+from hiveacid.sql.grammar.parse import parse
 from hiveacid.sql.native.both_catalogs import (
     add_hiveacid_tables,
     change_mirror,
@@ -472,6 +473,10 @@ _CHANGES = frozenset({"UPDATE", "DELETE", "MERGE"})
 _OF_VIEW = (
     "[INTERNAL_ERROR] Unexpected table relation"  # Spark's answer to a DELETE from a view of the session
 )
+# The last one is Spark 3.5's of statements that only Hive has.
+_REFUSED_TEXTS = frozenset(
+    {"PARSE_SYNTAX_ERROR", "INVALID_STATEMENT_OR_CLAUSE", "INVALID_SET_SYNTAX", "_LEGACY_ERROR_TEMP_0035"}
+)
 _OF_OTHERS = frozenset(
     {"DETAIL", "TEMPORARY"}
 )  # DESCRIBE DETAIL, CREATE TEMPORARY TABLE: Spark reads them as something else
@@ -511,10 +516,10 @@ def _explained(context: Context, statement: str, error: PySparkException) -> Hiv
     except HiveAcidError:  # Spark's own grammar
         return None
     condition = (getattr(error, "getCondition", None) or error.getErrorClass)() or ""
-    is_of_spark = condition != "PARSE_SYNTAX_ERROR" and _OF_OTHERS.isdisjoint(
+    is_of_spark = condition not in _REFUSED_TEXTS and _OF_OTHERS.isdisjoint(
         token.keyword for token in tokens[1:2]
     )
-    advice = None if is_of_spark else advice_on(tokens)
+    advice = None if is_of_spark else advice_on(tokens) or advice_on_query(tokens)
     if advice is not None:
         return ParseError(advice, line=tokens[0].line, column=tokens[0].column)
     values = error.getMessageParameters() or {}

@@ -256,7 +256,7 @@ def test_temporary_views() -> None:
         ("CREATE TEMPORARY TABLE t (x int)", "CREATE", "temporary tables"),
         ("CREATE TRANSACTIONAL EXTERNAL TABLE t (x int)", "TRANSACTIONAL", "external or managed"),
         ("CREATE OR REPLACE TABLE t (x int)", "OR", "only views.* INSERT OVERWRITE .* RENAME TO"),
-        ("CREATE INDEX i", "INDEX", "TABLE"),
+        ("CREATE THING i", "THING", "TABLE"),
         ("CREATE TABLE t (a int) TBLPROPERTIES (a='b')", "a='b'", "name in quotes"),
         ("CREATE TABLE t (a int) TBLPROPERTIES ('a'=b)", "b)", "value in quotes"),
         ("CREATE TABLE select (a int)", "select", "a table name"),

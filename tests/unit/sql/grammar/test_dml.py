@@ -300,7 +300,7 @@ MERGE = "MERGE INTO t USING s ON a "
         ("RESTORE TABLE t TO VERSION AS OF -1", "-1", "a write id"),
         ("RESTORE TABLE t TO VERSION AS OF 1 WHERE a", "WHERE", "the end"),
         ("RESTORE TABLE t TO TIMESTAMP AS OF", "", "a timestamp"),
-        ("LOAD DATA INPATH 'x' INTO TABLE t INPUTFORMAT 'y'", "INPUTFORMAT", "the end"),
+        ("LOAD DATA INPATH 'x' INTO TABLE t FORMAT 'y'", "FORMAT", "the end"),
         ("MERGE INTO t USING s ON a", "", "WHEN MATCHED"),
         ("MERGE INTO t USING s WHEN", "WHEN", "ON"),
         ("MERGE INTO t USING (SELECT 1) ON a", "ON", "an alias for the source"),

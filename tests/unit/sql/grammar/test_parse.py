@@ -1,10 +1,17 @@
 from __future__ import annotations
 
+import re
+import tomllib
+from pathlib import Path
+
 import pytest
 
 from hiveacid.errors import ParseError
-from hiveacid.sql.grammar.parse import ADVICE, parse
+from hiveacid.spark.parser.lexer import tokenize
+from hiveacid.sql.grammar.advice import ADVICE, ALTERATIONS, advice_on_query
+from hiveacid.sql.grammar.parse import parse
 
+ROOT = Path(__file__).parents[4]
 MERGE = "MERGE INTO t USING s"
 COMPACT = "ALTER TABLE t COMPACT 'major'"
 STATEMENTS = {
@@ -50,13 +57,30 @@ def test_a_statement_of_another_system_gets_a_sentence_with_the_alternative(text
     assert (caught.value.line, caught.value.column) == (2, 2)
 
 
-def test_each_sentence_has_a_statement_here() -> None:
+def test_each_sentence_has_a_statement() -> None:
+    """Here, or on the page of Hive's statements."""
+    parts = tomllib.loads((ROOT / "tools" / "hive_statements.toml").read_text(encoding="utf-8"))["part"]
+    examples = [text for part in parts for mark, text, *_ in part["statements"] if mark.startswith("✘")]
     found = set()
-    for text in STATEMENTS:
-        with pytest.raises(ParseError) as caught:
+    for text in (*STATEMENTS, *examples):
+        try:
             parse(text)
-        found.add(str(caught.value).removesuffix(" (line 1, column 1)"))
-    assert found == set(ADVICE.values())
+        except ParseError as error:
+            found.add(re.sub(r" \(line 1, column \d+\)$", "", str(error)))
+    assert {*ADVICE.values(), *ALTERATIONS.values()} - found == set()
+
+
+def test_a_query_of_hive_that_spark_refuses_gets_a_sentence() -> None:
+    queries = {
+        "SELECT a FROM t ORDER BY a LIMIT 1, 2": "LIMIT b OFFSET a",
+        "SELECT a FROM t TABLESAMPLE (BUCKET 1 OUT OF 2 ON a) s": "pmod",
+        "SELECT a FROM t TABLESAMPLE(100M)": "n PERCENT",
+        "SELECT * FROM noop(ON t PARTITION BY a)": "window functions",
+        "SELECT * FROM TABLE(VALUES (1) AS v (a)) t": "AS v (a, b)",
+    }
+    for text, sentence in queries.items():
+        assert sentence in (advice_on_query(tokenize(text)) or "")
+    assert advice_on_query(tokenize("SELECT 'LIMIT 1, 2', `ON` FROM t JOIN u ON (t.a = u.a) WHERE")) is None
 
 
 @pytest.mark.parametrize(
@@ -64,7 +88,7 @@ def test_each_sentence_has_a_statement_here() -> None:
     [
         "UPDATE t SET a = b IS DISTINCT FROM c, d",
         "DELETE FROM t WHERE",
-        "ALTER TABLE t SET FILEFORMAT ORC",
+        "ALTER TABLE t SET ORC",
         "DESCRIBE t (AS JSON)",
         "UPDATE t SET a (SELECT 1 FROM s)",
     ],

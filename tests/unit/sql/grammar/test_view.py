@@ -57,7 +57,7 @@ def test_statements(text: str, expected: Statement) -> None:
         ("CREATE VIEW v (a INT) AS SELECT 1", "INT", "','"),
         ("CREATE VIEW v () AS SELECT 1", ")", "a column name"),
         ("CREATE VIEW v COMMENT 'a' COMMENT 'b' AS SELECT 1", "COMMENT 'b'", "is given twice"),
-        ("CREATE VIEW v PARTITIONED ON (a) AS SELECT 1 AS a", "PARTITIONED", "COMMENT, TBLPROPERTIES or AS"),
+        ("CREATE VIEW v DIVIDED ON (a) AS SELECT 1 AS a", "DIVIDED", "COMMENT, TBLPROPERTIES or AS"),
         ("CREATE VIEW a.b.c AS SELECT 1", "a.b.c", "two parts"),
         ("CREATE OR REPLACE VIEW IF NOT EXISTS v AS SELECT 1", "IF", "either replaced"),
         ("CREATE GLOBAL VIEW v AS SELECT 1", "VIEW", "TEMPORARY"),
