@@ -14,9 +14,9 @@ from pyarrow import parquet
 from hiveacid.cli.shell import StatementRunner
 from hiveacid.core.transactions.locks_and_conflicts import LockComponent, LockType
 from hiveacid.errors import CommitStateUnknownError, CompactionError, StatementCancelledError
-from hiveacid.table import parallel as beside
+from hiveacid.spark.session import running_jobs_and_plans as beside
+from hiveacid.spark.session.running_jobs_and_plans import run_in_parallel
 from hiveacid.table.compaction import request_compaction
-from hiveacid.table.parallel import run_in_parallel
 from hiveacid.transactions.heartbeats import owner_thread
 from hiveacid.transactions.transaction import this_client
 

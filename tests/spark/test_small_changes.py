@@ -19,7 +19,6 @@ from hiveacid.table.write import (
     driver_reads,
     merge,
     update_delete,
-    update_delete_in_driver,
 )
 from support.random_changes import random_statements, require_equal_rows
 
@@ -92,13 +91,13 @@ def test_simple_statements_are_no_jobs(no_jobs: AcidSession) -> None:
 def judged(monkeypatch: pytest.MonkeyPatch) -> list[object]:
     """Return a list that gets an entry for each condition that Spark judges on rows that Arrow has read."""
     conditions: list[object] = []
-    compute = update_delete_in_driver.compute_changes
+    compute = update_delete.compute_changes
 
     def compute_changes(env: Any, table: Any, rows: Any, passed: Any, change: Any) -> Any:
         conditions.extend([] if change.where is None else [change.where])
         return compute(env, table, rows, passed, change)
 
-    monkeypatch.setattr(update_delete_in_driver, "compute_changes", compute_changes)
+    monkeypatch.setattr(update_delete, "compute_changes", compute_changes)
     return conditions
 
 

@@ -1,4 +1,4 @@
-"""Running jobs, by whose groups and tags hiveacid cancels them, and plans that still can run and hold a snapshot.
+"""Running jobs, with their threads, groups and tags, and plans that still can run and hold a snapshot.
 
 As long as a plan made from a snapshot can run, the cleaner must keep the snapshot's files. Python's garbage collector cannot
 tell, because a derived DataFrame does not reference its parent. In the JVM all plans, temporary views and cached plans that
@@ -11,9 +11,12 @@ import gc
 import logging
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Generic, TypeVar
 from urllib.parse import unquote
 
 from py4j.clientserver import ClientServer
@@ -28,9 +31,12 @@ from hiveacid.core.model import TableName
 from hiveacid.spark.session.capabilities import SparkEnvironment
 from hiveacid.spark.session.jvm import java_class, scala_items, session_of
 from hiveacid.storage.paths import spark_path
+from hiveacid.transactions.heartbeats import on_behalf_of, owner_thread
 from hiveacid.transactions.transaction import Transaction
 
 logger = logging.getLogger(__name__)
+
+T = TypeVar("T")
 
 # Names are compared and expressions made by them, so that analysis asks for them at each step.
 _ASKED_FOR = ("spark.sql.caseSensitive", "spark.sql.ansi.enabled", "spark.sql.codegen.wholeStage")
@@ -40,6 +46,7 @@ TABLE_OPTION = "hiveacid.table"
 _RELATION = "HadoopFsRelation"
 _MAX_ROUNDS = 4
 _LATER_PAUSE = 0.1  # seconds between later rounds
+_STOP_INTERVAL = 0.1  # seconds between two calls of ``stop``
 _ROUNDS_WITHOUT_PAUSE = 2  # the first rounds, which usually release a plan that has run
 
 
@@ -129,9 +136,80 @@ def thread_with_job_properties(run: Callable[[], None], name: str) -> threading.
     return InheritableThread(target=run, name=name, daemon=True)
 
 
-def threads_have_own_jobs(env: SparkEnvironment) -> bool:
-    """Tell whether each thread has its own job groups and tags, which PYSPARK_PIN_THREAD=false prevents."""
-    return isinstance(env.spark.sparkContext._gateway, ClientServer)  # noqa: SLF001
+def run_in_parallel(
+    env: SparkEnvironment, tasks: Sequence[Callable[[], T]], most: int, stop: Callable[[], None]
+) -> list[T]:
+    """Return the results of ``tasks`` in their order; at most ``most`` of them run at the same time.
+
+    After an error no further task begins, and the first error is raised when all running tasks have ended. The same
+    applies to an exception in this thread while it waits (Ctrl-C). ``stop`` must then cancel the running tasks. It is
+    called repeatedly, because a task may be between two Spark jobs.
+
+    The threads inherit this thread's tags, pools and other local properties of Spark. Transactions that they begin
+    count as this thread's.
+    """
+    # PYSPARK_PIN_THREAD=false: threads have no job groups and tags of their own
+    own_jobs = isinstance(env.spark.sparkContext._gateway, ClientServer)  # noqa: SLF001
+    if most == 1 or len(tasks) == 1 or not own_jobs:
+        return [work() for work in tasks]
+    workers = _WorkerThreads(deque(enumerate(tasks)), owner_thread())
+    ended = [threading.Event() for _ in range(min(most, len(tasks)))]
+    threads = [thread_with_job_properties(partial(workers.run, event), "hiveacid-beside") for event in ended]
+    try:
+        for thread in threads:
+            thread.start()
+        for thread, event in zip(threads, ended, strict=True):
+            # not Thread.join: after an interruption it treats the thread as dead (CPython 3.11)
+            while not event.wait(1.0) and thread.is_alive():
+                pass
+        # tasks of threads that could not start, because the JVM had no more threads
+        workers.run(threading.Event())
+    except BaseException:
+        workers.waiting.clear()
+        while workers.at_work:
+            stop()
+            time.sleep(_STOP_INTERVAL)
+        raise
+    if workers.errors:
+        for other in workers.errors[1:]:
+            workers.errors[0].add_note(str(other))
+        raise workers.errors[0]
+    return [workers.results[number] for number in range(len(tasks))]
+
+
+@dataclass(frozen=True)
+class _WorkerThreads(Generic[T]):
+    """State that the threads share: waiting work, results by number, errors, and idents of running threads."""
+
+    waiting: deque[tuple[int, Callable[[], T]]]
+    first: int
+    results: dict[int, T] = field(default_factory=dict)
+    errors: list[BaseException] = field(default_factory=list)
+    at_work: set[int] = field(default_factory=set)
+
+    def run(self, ended: threading.Event) -> None:
+        """Run waiting tasks one after the other until none is left or one has failed."""
+        me = threading.get_ident()
+        # before taking a task: a thread that empties ``waiting`` then sees all that took one
+        self.at_work.add(me)
+        try:
+            with on_behalf_of(self.first):
+                while not self.errors and self._run_next():
+                    pass
+        finally:
+            self.at_work.discard(me)
+            ended.set()
+
+    def _run_next(self) -> bool:
+        try:
+            number, work = self.waiting.popleft()
+        except IndexError:
+            return False
+        try:
+            self.results[number] = work()
+        except BaseException as error:  # noqa: BLE001 - raised by the calling thread
+            self.errors.append(error)
+        return True
 
 
 @dataclass(frozen=True)

@@ -29,13 +29,12 @@ from hiveacid.core.transactions.states import UNDER_WAY, CompactionState, Transa
 from hiveacid.ports.clock import Clock
 from hiveacid.ports.store import own_store
 from hiveacid.spark.session.error_translation import translate_errors
-from hiveacid.spark.session.running_jobs_and_plans import cancel_jobs, release_unused_plans
+from hiveacid.spark.session.running_jobs_and_plans import cancel_jobs, release_unused_plans, run_in_parallel
 from hiveacid.spark.write.rebalance_compaction import require_sortable
 from hiveacid.table.cleaning.clean_compacted_and_aborted import clean_job
 from hiveacid.table.compaction.need import enqueue_for_user
 from hiveacid.table.compaction.run_compaction import CompactionReport, job_group, run_job
 from hiveacid.table.context import HOW_TO_MAKE_TRANSACTIONAL, Context
-from hiveacid.table.parallel import run_in_parallel
 from hiveacid.table.partitions import partition_name, partitions_of, static_values
 
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.25, 10.0  # seconds between two checks of a job that another worker runs

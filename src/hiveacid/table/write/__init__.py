@@ -4,7 +4,7 @@ Every statement locks the table, takes a write id, and stages files below the ta
 final names (``output_directories``, ``publish``), records the changes in the transaction, and commits. ``write_conflicts``
 finds conflicts that the store cannot see, and repeats UPDATE and MERGE with a new snapshot after a conflict.
 
-Small statements need no Spark job that scans or writes: ``update_delete_in_driver``, a ``merge`` with a small source, and
+Small statements need no Spark job that scans or writes: an UPDATE or DELETE of few rows, a ``merge`` with a small source, and
 an ``insert`` of listed rows. They read by ``driver_reads`` and write by ``arrow_staging``.
 
 Invariants: no file of a statement is visible before its commit. Each statement of a transaction has its own statement
