@@ -42,7 +42,7 @@ _SMALLEST_STRIDE = 1000  # ORC's writer refuses less
 TXN_TIMEOUT = duration(
     "hive.txn.timeout",
     "300s",
-    # the interval of heartbeats, half of it: ``transactions.heartbeats.heartbeat_interval``
+    # the shares are in ``transactions.heartbeats``
     "A transaction without a heartbeat for this long is aborted. Heartbeats are sent at half of it, on a Hive Metastore at a third of the metastore's.",
     positive=True,
 )

@@ -19,15 +19,16 @@ logger = logging.getLogger(__name__)
 _LONGEST_TURN = 10.0
 _ABORTED = "was aborted (timed out, or by ABORT TRANSACTIONS)"
 _MISSING = "is not known to the store any more"
+# Heartbeats in a time-out: in that of the client as in Hive, in a metastore's own so that one lost heartbeat is no harm.
+_BEATS, _BEATS_OF_METASTORE = 2, 3
 # Another process may abort silent transactions by its own hive.txn.timeout: safe as long as each has at least 300 s.
-_LONGEST_INTERVAL = 150.0
+_LONGEST_INTERVAL = 300.0 / _BEATS
 _OWNER_THREAD: ContextVar[int | None] = ContextVar("hiveacid_owner_thread", default=None)
-_BEATS_PER_TIMEOUT = 3  # if the store has a time-out of its own: one lost heartbeat is no harm
 
 
 def heartbeat_interval(settings: Settings) -> float:
-    """Return the seconds between two heartbeats: half of ``hive.txn.timeout``, as in Hive."""
-    return settings.get(setting_definitions.TXN_TIMEOUT) / 2
+    """Return the seconds between two heartbeats of a client with these settings."""
+    return settings.get(setting_definitions.TXN_TIMEOUT) / _BEATS
 
 
 def owner_thread() -> int:
@@ -158,7 +159,7 @@ class Heartbeats:
     def _read_store_timeout(self) -> None:
         timeout = self._store.txn_timeout()
         if timeout is not None:
-            self._longest = min(_LONGEST_INTERVAL, timeout / _BEATS_PER_TIMEOUT)
+            self._longest = min(_LONGEST_INTERVAL, timeout / _BEATS_OF_METASTORE)
 
     def _abort_unaborted(self) -> None:
         for txn_id in list(self._unaborted):
