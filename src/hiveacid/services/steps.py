@@ -28,7 +28,7 @@ from hiveacid.core.compaction.queue_records import (
 from hiveacid.core.compaction.quiet_hours import parse_quiet_hours
 from hiveacid.core.model import TableName, TxnId
 from hiveacid.core.transactions.states import CompactionState
-from hiveacid.errors import CompactionError, CompactionRefusedError, HiveAcidError
+from hiveacid.errors import CompactionError, CompactionRefusedError, ConfigError, HiveAcidError
 from hiveacid.ports.store import own_store
 from hiveacid.spark.session.error_translation import is_spark_error
 from hiveacid.spark.session.running_jobs_and_plans import cancel_jobs
@@ -248,7 +248,10 @@ class Worker:
         """Tell whether a job is no major compaction, was requested by a user, or is inside its window, else the service's own."""
         if job.request.kind != CompactionKind.MAJOR or job.request.reason is None:
             return True
-        settings = compactor_settings(self.context.settings, job.request.properties)
+        try:
+            settings = compactor_settings(self.context.settings, job.request.properties)
+        except ConfigError:  # a time zone that this machine does not know: the job fails by it, and says so
+            return True
         window = parse_quiet_hours(settings.get(setting_definitions.COMPACTION_WINDOW))
         return window.is_open(own_store(self.context.store).now())
 

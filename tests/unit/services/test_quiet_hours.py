@@ -186,3 +186,18 @@ def test_a_job_that_waits_for_its_window_gives_way_to_that_of_a_user(scene: Scen
     report = night.worker.step()
     assert report is not None
     assert (report.id, report.state) == (asked.id, "ready for cleaning")
+
+
+def test_a_window_in_a_zone_that_the_machine_of_the_worker_does_not_know_fails_its_job(scene: Scene) -> None:
+    """It stayed with the worker, which took another one at each turn, and raised."""
+    scene.table()
+    written(scene)
+    there = ((f"compactor.{WINDOW}", f"{NIGHT} Mars/Olympus"),)
+    job = scene.store.enqueue_compaction(
+        CompactionRequest(T, None, "major", properties=there, reason="many deltas"), "elsewhere"
+    )
+    report = service(scene, "one").worker.step()
+    assert report is not None
+    assert (report.id, report.state) == (job.id, "failed")
+    assert "no time zone 'Mars/Olympus' on this machine" in str(report.reason)
+    assert dict(scene.states()) == {job.id: "failed"}
