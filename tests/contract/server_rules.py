@@ -35,6 +35,7 @@ from hiveacid.stores.sql.database import Database
 from hiveacid.stores.sql.schema import METADATA
 from hiveacid.stores.sql.store import MIGRATIONS, SqlStore, migrate
 from support.clock import ManualClock
+from support.contract.figures import require_figures_in_an_older_store
 from support.contract.given_again import require_that_ids_of_others_are_safe
 from support.contract.suites import CatalogContract, TransactionStoreContract
 from support.exhaustive import examples
@@ -393,6 +394,26 @@ class ServerRules:
         with pytest.raises(StoreVersionError, match="a newer version of hiveacid made it"):
             SqlStore(url)
         for one in (database, *others):
+            one.close()
+
+    def test_a_store_without_figures_gets_them(self, place: Place) -> None:
+        """One of the version before: its tables, its transactions and its counters stay, and of six services one records."""
+        url = place.server.make_database(f"{place.name}_figures")
+        require_figures_in_an_older_store(url)
+        stores = [SqlStore(url) for _ in range(6)]
+        assert at_once([lambda one=one: one.claim_figures(3600.0, 86_400.0) for one in stores]) == [False] * 6
+        stores[0]._database.write(
+            lambda connection: connection.execute(
+                text("UPDATE hiveacid_counters SET value = 0 WHERE name = 'figures'")
+            )
+        )
+        assert sorted(
+            map(str, at_once([lambda one=one: one.claim_figures(3600.0, 86_400.0) for one in stores]))
+        ) == [
+            *["False"] * 5,
+            "True",
+        ]
+        for one in stores:
             one.close()
 
     def test_more_than_a_thousand_ids_at_once(self, place: Place) -> None:

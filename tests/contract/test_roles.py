@@ -11,6 +11,7 @@ from urllib.parse import quote_plus
 import pytest
 from server_rules import Place
 
+from hiveacid.core.compaction.figure_history import FigureRecord
 from hiveacid.core.compaction.queue_records import CompactionRequest, Service
 from hiveacid.core.model import Column, Partition, TableName, TxnId, ViewDefinition, WriteId
 from hiveacid.core.snapshot.file_records import NewDirectory, RecordedDirectory, TableRecords
@@ -89,7 +90,7 @@ def look_around(store: SqlStore) -> None:
     for verb in (
         store.show_transactions, store.show_locks, store.show_compactions, store.now, store.min_open_txn_id,
         store.changed_partitions, lambda: store.show_services(60.0), lambda: store.aborted_write_ids(ORDERS),
-        lambda: store.stream_progress(StreamKey(ORDERS, "clicks")),
+        lambda: store.stream_progress(StreamKey(ORDERS, "clicks")), lambda: store.recorded_figures(None), store.count_transactions,
     ):  # fmt: skip
         verb()
 
@@ -227,13 +228,22 @@ def serve(cast: Cast) -> None:
             store.forget_directories(ORDERS, Partition(VALUES, ""), ["delta_0000001_0000001_0000"], txn_id)
             store.commit_txn(txn_id)
             store.end_compaction(job.id, "succeeded")
+    keep_house(cast)
+    assert store.claim_compaction("nobody") is None
+    store.withdraw_service("here-1-worker-1")
+
+
+def keep_house(cast: Cast) -> None:
+    """Do two turns of a housekeeper."""
+    store = cast.store
     for _ in range(2):
         cast.clock.advance(100_000_000)
         store.abort_timed_out()
         store.housekeep()
-        write(owner, Operation.UPDATE)
-    assert store.claim_compaction("nobody") is None
-    store.withdraw_service("here-1-worker-1")
+        assert store.claim_figures(1.0, 1.0)
+        store.record_figures([FigureRecord(ORDERS, 1, {})])  # the second time in place of the first
+        write(cast.owner, Operation.UPDATE)
+    assert list(store.latest_figures()) == [ORDERS]
 
 
 SCENES: Mapping[str, Callable[[Cast], None]] = MappingProxyType(
@@ -272,7 +282,7 @@ GRANTS: Mapping[str, Mapping[str, tuple[str, ...]]] = MappingProxyType(
             ),
             "INSERT, UPDATE": ("counters", "lock_components", "txns"),
             "INSERT, DELETE": ("databases", "partitions"),
-            "UPDATE, DELETE": ("changed_places",),
+            "UPDATE, DELETE": ("changed_places", "figures"),
             "INSERT": ("done",),
         },
         "services": {
@@ -284,7 +294,7 @@ GRANTS: Mapping[str, Mapping[str, tuple[str, ...]]] = MappingProxyType(
                 "txns",
             ),
             "INSERT, UPDATE": ("counters",),
-            "INSERT, DELETE": ("commits", "done", "files", "written"),
+            "INSERT, DELETE": ("commits", "done", "figures", "files", "written"),
             "INSERT": ("lock_components",),
             "DELETE": ("recorded_tables", "write_ids"),
         },

@@ -36,6 +36,7 @@ from hiveacid.stores.sql.dialects.dialect import number_keys
 from hiveacid.stores.sql.schema import METADATA
 from hiveacid.stores.sql.store import MIGRATIONS, SqlStore, migrate
 from support.clock import ManualClock
+from support.contract.figures import require_figures_in_an_older_store
 from support.samples import CLIENT, ORDERS, lock_on, wrote
 
 
@@ -84,6 +85,11 @@ def test_steps_go_forward_from_every_version(tmp_path: Path) -> None:
     database.close()
     with pytest.raises(StoreVersionError, match=f"version {len(steps)}, and this hiveacid knows none above"):
         SqlStore(url_in(tmp_path))
+
+
+def test_a_store_without_figures_gets_them(tmp_path: Path) -> None:
+    """One of the version before."""
+    require_figures_in_an_older_store(url_in(tmp_path))
 
 
 def test_a_step_that_fails_leaves_nothing(tmp_path: Path) -> None:

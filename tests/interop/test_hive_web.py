@@ -54,6 +54,7 @@ def test_what_hive_tells_is_shown(site: SiteOf) -> None:
     events = site.json("/tables/shop/t?range=all")["events"]
     assert [event["write_id"] for event in events] == [3, 2, 1]
     assert "keeps no commits" in site.html("/tables/shop/t?range=all")
+    assert "keeps no figures of the past" in site.html("/")
 
 
 def test_a_compaction_is_queued_in_the_metastore(site: SiteOf) -> None:

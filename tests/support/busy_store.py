@@ -11,6 +11,7 @@ from typing import Any
 import pyarrow as pa
 from pyarrow import orc
 
+from hiveacid.core.compaction.figure_history import FigureRecord
 from hiveacid.core.compaction.queue_records import CompactionRequest, Service
 from hiveacid.core.format.names import BaseName, DeltaName
 from hiveacid.core.model import (
@@ -160,6 +161,17 @@ class BusyStore:
             return TxnId(mine)
         raise AssertionError("the second update was not refused")
 
+    def record_figures(self, hour: int) -> None:
+        """Be a housekeeper after so many hours."""
+        now, made = self.store.now(), self.store.get_table(ORDERS)
+        deltas = hour % 24 + 1
+        figures = {"bytes": 9000 + 100 * hour, "deltas": deltas, "delete_deltas": deltas // 3, "files": deltas + 1,
+                   "small_files": deltas, "rows": 2000 + 120 * hour, "deletes": 25 * deltas}  # fmt: skip
+        of_store = {**figures, "tables": 9, "begun": self.store.last_txn_id(), "conflicts": hour // 12}
+        self.store.record_figures(
+            [FigureRecord(ORDERS, now, figures, made.incarnation), FigureRecord(None, now, of_store)]
+        )
+
     def fill(self) -> None:
         """Make it all."""
         self.store.create_database(DatabaseDefinition(DATABASE, str(self.root / DATABASE)))
@@ -182,6 +194,8 @@ class BusyStore:
                 self.commit(EVENTS, 500, where=self.root / DATABASE / "events" / "day=1")
                 self.commit(TableName(DATABASE, "archive"), 50)
                 self.commit(TableName(DATABASE, "suppliers"), 90)
+            if hour % 6 == 0:
+                self.record_figures(hour)
             self.advance(_HOUR)
         for name in ("returns", "prices"):
             for _ in range(3):

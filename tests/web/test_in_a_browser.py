@@ -144,6 +144,26 @@ def test_state_lives_in_the_address(chrome: Chrome, busy: str) -> None:
     assert address == f"{busy}/tables/shop/orders.json?range=all"
 
 
+def test_figures_over_time_are_drawn(chrome: Chrome, busy: str) -> None:
+    """Each chart has a line of some height and a name; a range of another length is a link away."""
+    for page, names in (
+        ("/?range=all", ("Size", "Deltas, with delete deltas", "Small files", "Files")),
+        (
+            "/tables/shop/orders?range=all",
+            ("Deltas, with delete deltas", "Small files", "Deleted rows, per cent"),
+        ),
+    ):
+        chrome.get(busy + page)
+        for name in names:
+            chart = chrome.find_element(By.CSS_SELECTOR, f'svg.chart[aria-label^="{name}: from "]')
+            assert chart.find_element(By.CSS_SELECTOR, "polyline.line").rect["height"] > 10, name
+            assert chart.find_element(By.XPATH, "../figcaption").text == name
+    chrome.get(busy)
+    chrome.find_element(By.LINK_TEXT, "30d").click()
+    WebDriverWait(chrome, ENOUGH).until(expected.url_contains("range=30d"))
+    assert errors_of(chrome) == []
+
+
 def test_actions_ask_first_and_then_act(chrome: Chrome, serve: Serve, changing: SqlStore) -> None:
     address = serve(changing, Gate.of(Access(), ("local",)))
     chrome.get(f"{address}/?q=orders")

@@ -365,6 +365,18 @@ COMMITS_RETENTION = duration(
     "The table property hiveacid.history.retention decides how long files are kept.",
     bare_unit="d",
 )
+FIGURES_INTERVAL = duration(
+    "hiveacid.figures.interval",
+    "3600s",
+    "How often a housekeeper records deltas, files, bytes and rows of the tables that were written or compacted, which "
+    "`hiveacid web` shows over time. After two days one record of each day stays. 0: never. A Hive Metastore keeps none.",
+)
+FIGURES_RETENTION = duration(
+    "hiveacid.figures.retention",
+    "30d",
+    "How long a store keeps the recorded figures of tables.",
+    bare_unit="d",
+)
 AUTO_COMPACT = flag(
     "hiveacid.auto_compact",
     "false",

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Protocol, cast
 
 from hiveacid.config import Settings
+from hiveacid.core.compaction.figure_history import FigureRecord
 from hiveacid.core.compaction.queue_records import (
     DEFAULT_POOL,
     ChangedPartition,
@@ -181,6 +182,21 @@ class MaintenancePort(Protocol):
 
     def housekeep(self) -> None:
         """Drop rows of ended transactions that no snapshot, conflict check or cleaning can need."""
+
+    def claim_figures(self, interval: float, retention: float) -> bool:
+        """Tell whether the caller is to record: one of all in each ``interval`` (s). Drop records older than ``retention`` (s)."""
+
+    def record_figures(self, records: Sequence[FigureRecord]) -> None:
+        """Record figures, and thin out earlier records (`superseded_records`). It may be repeated."""
+
+    def recorded_figures(self, table: TableDefinition | None) -> tuple[FigureRecord, ...]:
+        """Return the records of a table, or (None) of the whole store, by time; not those of an earlier table of the name."""
+
+    def latest_figures(self) -> Mapping[TableName, FigureRecord]:
+        """Return the latest record of each table that has one."""
+
+    def count_transactions(self) -> tuple[int, int]:
+        """Return how many transactions began, and how many a write conflict refused, since the store was made."""
 
 
 class TransactionStore(

@@ -4,7 +4,7 @@
 - A worker takes one job of its pool from the queue and carries it out. It does not repeat a failed job: the initiator queues
   the table again (``core.compaction.initiation_and_retry_policy``). The store queues jobs of lost workers again (``Limits.max_lost_workers``).
 - The cleaner deletes directories that no open reader needs any more.
-- The housekeeper aborts transactions without a heartbeat and drops old rows of the store.
+- The housekeeper aborts transactions without a heartbeat, drops old rows of the store, and records figures of tables.
 
 `Services` holds the services of one process and runs them one after the other. `runner.Runner` runs each in a thread of
 its own, with pauses and retries. `monitoring` answers ``/health`` and ``/metrics`` for monitors.

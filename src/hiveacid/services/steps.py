@@ -4,7 +4,7 @@ The initiator examines tables with new writes and queues due compactions (Hive's
 compactions of the queue one by one (Hive's ``Worker``). It does not repeat a failed job: the initiator decides when to
 queue it again (`core.compaction.initiation_and_retry_policy`). The jobs of a worker that died go back into the queue. The
 cleaner removes directories that no reader needs any more (Hive's ``Cleaner`` with its two handlers). The housekeeper aborts
-silent transactions and drops old rows of the store (Hive's ``AcidHouseKeeper``). `runner` pauses between steps.
+silent transactions, drops old rows of the store (Hive's ``AcidHouseKeeper``) and records figures (`record_figures`). `runner` pauses between steps.
 """
 
 from __future__ import annotations
@@ -30,6 +30,7 @@ from hiveacid.core.model import TableName, TxnId
 from hiveacid.core.transactions.states import CompactionState
 from hiveacid.errors import CompactionError, CompactionRefusedError, ConfigError, HiveAcidError
 from hiveacid.ports.store import own_store
+from hiveacid.services.record_figures import FigureRecorder
 from hiveacid.spark.session.error_translation import is_spark_error
 from hiveacid.spark.session.running_jobs_and_plans import cancel_jobs
 from hiveacid.table.cleaning.clean_after_overwrite import OverwrittenCleaner
@@ -372,10 +373,16 @@ class Housekeeper:
     """Housekeeper of a context."""
 
     context: Context
+    _recorder: FigureRecorder = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Create the recorder of figures, which goes on from turn to turn."""
+        self._recorder = FigureRecorder(self.context)
 
     def step(self) -> tuple[TxnId, ...]:
         """Do one turn; return the transactions that were aborted because their heartbeats stopped."""
         store = own_store(self.context.store)
         aborted = store.abort_timed_out()
         store.housekeep()
+        self._recorder.step()
         return aborted

@@ -228,6 +228,18 @@ def row_changes(changes: Sequence[Mapping[str, int]], since: int, until: int) ->
     return bar_chart("Rows changed", series, since, until)
 
 
+def figure_charts(points: Sequence[Mapping[str, Any]], since: int, until: int, **titles: str) -> Markup:
+    """Draw recorded figures: a chart for each of these names, without unknown values."""
+    charts = []
+    for name, title in titles.items():
+        series = Series(
+            name, "one", [(one["time"], one[name]) for one in points if one.get(name) is not None]
+        )
+        start = max(since, points[0]["time"])
+        charts.append(_boxed(title, step_chart(title, series, start, until, as_bytes=name == "bytes")))
+    return Markup().join(charts)
+
+
 def duration_bars(durations: Sequence[Mapping[str, Any]], since: int, until: int) -> Markup:
     """Draw the seconds that compactions took, by the time at which they ended."""
     ended = [(one["time"], one["seconds"], one["state"] == "failed") for one in durations]

@@ -6,29 +6,24 @@ import logging
 import threading
 from collections import defaultdict, deque
 from collections.abc import Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
 from hiveacid.config import Settings
 from hiveacid.core.compaction.advice import (
     Advice,
-    LocationFigures,
     LocationNeed,
     Need,
     TableFigures,
     advise,
-    file_figures,
     sum_figures,
 )
-from hiveacid.core.compaction.initiation_and_retry_policy import LocationSizes, measure_location
+from hiveacid.core.compaction.figure_history import FigureRecord
 from hiveacid.core.compaction.queue_records import SERVICE_TIMEOUT, ChangedPartition, Compaction, Service
 from hiveacid.core.model import TableKind, TableName
-from hiveacid.core.snapshot.selection import AcidState
-from hiveacid.errors import HiveAcidError, WriteConflictError
-from hiveacid.orc.footer_summary import read_summary
-from hiveacid.ports.file_system import FileSystem
+from hiveacid.errors import HiveAcidError
 from hiveacid.ports.store import own_store
-from hiveacid.table.compaction.need import CompactedTable, decide, load_table, state_of_files
+from hiveacid.table.compaction.measure import MOST_PARTITIONS, Measurer
+from hiveacid.table.compaction.need import CompactedTable, decide, load_table
 from hiveacid.table.context import table_names
 from hiveacid.table.read.inventory import TableAccess
 
@@ -42,8 +37,6 @@ _SHOWN_AGE = 300_000  # ms after which a table that a page shows is measured aga
 _FOREIGN_AGE = (
     3_600_000  # ms after which a table is measured again, in a store that does not tell what changed
 )
-_MOST_PARTITIONS = 2000  # of a table, that are listed
-_MOST_FOOTERS = 2000  # of a location, that are read
 _MOST_REMEMBERED = 500_000  # numbers of rows of files
 _STOPPING_SECONDS = 5.0  # that a call to a store that is away may take at the end
 _SAMPLES = 24 * 60 * 4
@@ -69,7 +62,7 @@ class TableStatus:
 
 @dataclass(frozen=True)
 class ConflictSample:
-    """Transactions that had begun by a moment (ms), and conflicts that were seen by then, since the process started."""
+    """Transactions that had begun, and those that a conflict had refused, by a moment (ms)."""
 
     time: int
     begun: int
@@ -78,13 +71,17 @@ class ConflictSample:
 
 @dataclass(frozen=True)
 class Overview:
-    """All that the keeper knows. ``tables`` is filled while it measures. ``error``: why its last turn failed."""
+    """All that the keeper knows. ``tables`` is filled while it measures. ``error``: why its last turn failed.
+
+    ``recorded``: figures of the whole store, as services recorded them.
+    """
 
     now: int = 0
     tables: dict[TableName, TableStatus] = field(default_factory=dict)
     jobs: tuple[Compaction, ...] = ()
     services: tuple[Service, ...] | None = None
     samples: tuple[ConflictSample, ...] = ()
+    recorded: tuple[FigureRecord, ...] = ()
     tells_conflicts: bool = True
     error: str | None = None
 
@@ -102,10 +99,8 @@ class FigureKeeper:
         self._access = access
         self._settings = settings
         self._overview = Overview()
-        self._rows: dict[tuple[str, int], int | None] = {}
+        self._measurer = Measurer(access, _MOST_REMEMBERED)
         self._fingerprints: dict[TableName, tuple[object, object]] = {}
-        self._conflicts: set[int] = set()
-        self._conflict_count = 0
         self._samples: deque[ConflictSample] = deque(maxlen=_SAMPLES)
         self._lock = threading.Lock()
         self._stop = threading.Event()
@@ -159,7 +154,8 @@ class FigureKeeper:
         names = table_names(access.catalog)
         known = self._overview.tables
         tables = {name: known.get(name) or TableStatus(name) for name in names}
-        self._publish(now=now, tables=tables, jobs=jobs, services=services, error=None)
+        recorded = () if own is None else own.recorded_figures(None)
+        self._publish(now=now, tables=tables, jobs=jobs, services=services, recorded=recorded, error=None)
         self._listed.set()
         for gone in set(self._fingerprints) - tables.keys():
             del self._fingerprints[gone]
@@ -216,16 +212,12 @@ class FigureKeeper:
                 tables[status.name] = advised
 
     def _sample(self, now: int) -> None:
-        """Count the conflicts among the aborted transactions, which a store shows for a time-out at least."""
+        """Note how many transactions began and were refused by a conflict, which a store of hiveacid's own counts."""
         store = self._access.store
-        aborted = [row for row in store.show_transactions() if row.state == "ABORTED"]
-        found = {int(row.txn_id) for row in aborted if row.code == WriteConflictError.code}
-        if self._samples:
-            self._conflict_count += len(found - self._conflicts)
-        self._conflicts = found
-        begun = int(store.valid_txns().high_watermark)
-        self._samples.append(ConflictSample(now, begun, self._conflict_count))
-        self._publish(samples=tuple(self._samples), tells_conflicts=store.maintained_by_hiveacid())
+        own = store.maintained_by_hiveacid()
+        if own:
+            self._samples.append(ConflictSample(now, *own_store(store).count_transactions()))
+        self._publish(samples=tuple(self._samples), tells_conflicts=own)
 
     def _measure(
         self, name: TableName, jobs: Sequence[Compaction], changed: Sequence[ChangedPartition], now: int
@@ -258,11 +250,11 @@ class FigureKeeper:
         aborted = {one.partition: one for one in changed}
         locations = [
             self._need(table, partition, aborted.get(partition), latest[partition], now)
-            for partition in list(table.partitions)[:_MOST_PARTITIONS]
+            for partition in list(table.partitions)[:MOST_PARTITIONS]
         ]
         note = ""
-        if len(table.partitions) > _MOST_PARTITIONS:
-            note = f"Measured of {_MOST_PARTITIONS:,} of {len(table.partitions):,} partitions."
+        if len(table.partitions) > MOST_PARTITIONS:
+            note = f"Measured of {MOST_PARTITIONS:,} of {len(table.partitions):,} partitions."
         figures = sum_figures(one.figures for one in locations)
         return replace(status, figures=figures, locations=tuple(locations), note=note)
 
@@ -274,19 +266,12 @@ class FigureKeeper:
         jobs: Sequence[Compaction],
         now: int,
     ) -> LocationNeed:
-        definition = table.definition
-        state = state_of_files(self._access, definition, table.partitions[partition])
-        sizes = LocationSizes(0, 0, 0) if state is None else measure_location(state)
-        figures = LocationFigures(sizes)
-        if state is not None:
-            figures = file_figures(state, sizes)
-            part = table.partitions[partition]
-            rows, deletes = self._count_rows(definition.location if part is None else part.location, state)
-            figures = replace(figures, rows=rows, deletes=deletes)
+        figures = self._measurer.figures_of(table, partition)
         candidate = replace(
-            table.candidate(changed or ChangedPartition(definition.name, partition), jobs), disabled=None
+            table.candidate(changed or ChangedPartition(table.definition.name, partition), jobs),
+            disabled=None,
         )
-        decision = decide(candidate, table.thresholds, now, lambda: sizes)
+        decision = decide(candidate, table.thresholds, now, lambda: figures.sizes)
         last = jobs[-1] if jobs else None
         return LocationNeed(
             partition,
@@ -295,31 +280,6 @@ class FigureKeeper:
             None if last is None else last.state,
             None if last is None else last.error,
         )
-
-    def _count_rows(self, root: str, state: AcidState) -> tuple[int | None, int | None]:
-        """Return the rows and the delete events in the files, None if footers do not tell or are too many."""
-        if len(self._rows) > _MOST_REMEMBERED:
-            self._rows.clear()
-        with_rows = [file for item in state.row_directories for file in item.files]
-        with_events = [file for item in state.delete_deltas for file in item.files]
-        if len(with_rows) + len(with_events) + len(state.originals) > _MOST_FOOTERS:
-            return None, None
-        counts: list[int | None] = []
-        for files in ((*with_rows, *state.originals), with_events):
-            found = [self._rows_of(self._access.fs, f"{root}/{file.path}", file.size) for file in files]
-            counts.append(None if None in found else sum(rows or 0 for rows in found))
-        return counts[0], counts[1]
-
-    def _rows_of(self, fs: FileSystem, path: str, size: int) -> int | None:
-        key = path, size
-        with suppress(KeyError):  # another thread may clear what is remembered at any time
-            return self._rows[key]
-        try:
-            rows = read_summary(fs, path, size).rows
-        except HiveAcidError:  # no ORC file, or a damaged one: hiveacid check tells
-            rows = None
-        self._rows[key] = rows
-        return rows
 
 
 def _advised(status: TableStatus, *, runs: bool) -> TableStatus:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from hiveacid.config import Settings
 from hiveacid.core.compaction.advice import Need
+from hiveacid.core.compaction.figure_history import FigureRecord
 from hiveacid.core.compaction.queue_records import SERVICE_TIMEOUT, Compaction
 from hiveacid.core.model import TableName
 from hiveacid.core.transactions.states import COMPACTION, UNDER_WAY, CompactionState
@@ -20,8 +21,8 @@ from hiveacid.core.transactions.waiting import Wait, held_back_cleanings, lock_w
 from hiveacid.ports.store import TransactionStore, own_store
 from hiveacid.ports.transactions import LockRow
 from hiveacid.table.read.inventory import TableAccess
-from hiveacid.web.figures import FigureKeeper, Overview, TableStatus
-from hiveacid.web.query import Query
+from hiveacid.web.figures import ConflictSample, FigureKeeper, Overview, TableStatus
+from hiveacid.web.query import Query, Span
 
 if TYPE_CHECKING:
     from hiveacid.services.runner import LoopState
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 Data: TypeAlias = dict[str, object]
 
 METASTORE = "The store is a Hive Metastore."
+NO_FIGURES = f"{METASTORE} It keeps no figures of the past."
 RETRIED = (
     CompactionState.FAILED,
     CompactionState.DID_NOT_INITIATE,
@@ -70,6 +72,7 @@ def overview(source: Source, query: Query) -> Data:
     search, need = query.text("q").lower(), query.choice("need", ["", *Need], "")
     sort = query.choice("sort", list(_SORTS), "need")
     order = query.choice("order", ["asc", "desc"], "asc" if sort in _UPWARDS else "desc")
+    span = query.span(known.now, "7d")
     counts = Counter(one.advice.need.value for one in known.tables.values())
     tables = [
         one
@@ -89,7 +92,17 @@ def overview(source: Source, query: Query) -> Data:
         "sort": sort,
         "order": order,
         "summary": summary(known),
+        "span": span.data(),
+        "trend": recorded_in(known.recorded, span),
+        "note": "" if known.tells_conflicts else NO_FIGURES,
     }
+
+
+def recorded_in(records: Sequence[FigureRecord], span: Span) -> list[dict[str, int | None]]:
+    """Return the records in a time range, and the one before it, which still holds at its begin."""
+    ended = [record for record in records if record.time <= span.until]
+    earlier = sum(record.time <= span.start for record in ended)
+    return [{"time": record.time, **record.figures} for record in ended[max(0, earlier - 1) :]]
 
 
 def table_row(one: TableStatus) -> Data:
@@ -108,7 +121,16 @@ def table_row(one: TableStatus) -> Data:
         "note": one.note,
         **{
             name: figures.get(name)
-            for name in ("bytes", "delta_bytes", "deltas", "files", "small_files", "rows", "deletes")
+            for name in (
+                "bytes",
+                "delta_bytes",
+                "deltas",
+                "delete_deltas",
+                "files",
+                "small_files",
+                "rows",
+                "deletes",
+            )
         },
     }
 
@@ -202,8 +224,13 @@ def transactions(source: Source, query: Query) -> Data:
 
 
 def conflicts(known: Overview, since: int, until: int) -> Data:
-    """Return how many transactions began and conflicted in a time range, of which this process saw a part."""
-    inside = [sample for sample in known.samples if since <= sample.time <= until]
+    """Return how many transactions began and conflicted in a time range, as far as services or this process noted it."""
+    recorded = [
+        ConflictSample(one.time, one.figures["begun"] or 0, one.figures["conflicts"] or 0)
+        for one in known.recorded
+    ]
+    samples = sorted((*recorded, *known.samples), key=lambda sample: sample.time)
+    inside = [sample for sample in samples if since <= sample.time <= until]
     if not known.tells_conflicts or not inside:
         return {"known_since": None, "begun": 0, "conflicts": 0, "rate": None, "samples": []}
     first, last = inside[0], inside[-1]
@@ -211,8 +238,8 @@ def conflicts(known: Overview, since: int, until: int) -> Data:
     steps = [
         {
             "time": later.time,
-            "begun": later.begun - earlier.begun,
-            "conflicts": later.conflicts - earlier.conflicts,
+            "begun": max(0, later.begun - earlier.begun),
+            "conflicts": max(0, later.conflicts - earlier.conflicts),
         }
         for earlier, later in pairwise(inside)
     ]

@@ -8,6 +8,7 @@ from dataclasses import asdict
 from datetime import datetime
 
 from hiveacid.core.compaction.advice import SizeChange, size_history
+from hiveacid.core.compaction.figure_history import FigureRecord
 from hiveacid.core.compaction.queue_records import Compaction
 from hiveacid.core.model import Partition, TableDefinition, TableName
 from hiveacid.core.schema.partitions import format_partition
@@ -17,7 +18,7 @@ from hiveacid.ports.store import own_store
 from hiveacid.table.context import require_table
 from hiveacid.table.read.history_and_time_travel import history_rows
 from hiveacid.table.read.inventory import TableInventory, delta_rows, file_rows, inventory_of
-from hiveacid.web.pages import METASTORE, Data, Source, job_row, status_of, table_row
+from hiveacid.web.pages import METASTORE, Data, Source, job_row, recorded_in, status_of, table_row
 from hiveacid.web.query import Query, Span
 
 _MOST_ROWS = 500  # of columns and properties
@@ -89,10 +90,27 @@ def timeline(source: Source, query: Query, name: TableName) -> Data:
             if event["time"] is not None
         ],
         "compactions": [job_row(job, now) for job in reversed(jobs)][:5],
+        "figures": [] if not is_own else _figures(source, table, span),
         "note_on_past": ""
         if is_own
-        else f"{METASTORE} It keeps no commits: what follows is read from the directories, without time and user.",
+        else f"{METASTORE} It keeps no commits: what follows is read from the directories, without time and user. It keeps no "
+        "figures of the past, either.",
     }
+
+
+def _figures(source: Source, table: TableDefinition, span: Span) -> list[Data]:
+    """Return what the services recorded of a table, and its figures now; ``deleted``: per cent of the rows."""
+    records = [*own_store(source.store).recorded_figures(table)]
+    status = status_of(source, table.name)
+    if status.figures is not None and status.measured is not None:
+        records = [one for one in records if one.time < status.measured]
+        records.append(FigureRecord(table.name, status.measured, asdict(status.figures)))
+    points: list[Data] = []
+    for point in recorded_in(records, span):
+        rows, deletes = point["rows"], point["deletes"]
+        share = None if rows is None or deletes is None else 100 * min(1.0, deletes / rows) if rows else 0.0
+        points.append({**point, "deleted": share})
+    return points
 
 
 def _event(kind: str, time: int | None, what: str, **more: object) -> Data:

@@ -19,6 +19,7 @@ from support.contract.catalog import CatalogRules, ViewRules
 from support.contract.changes import CatalogChangesContract
 from support.contract.commits import CommitContract
 from support.contract.compactions import CompactionContract
+from support.contract.figures import FigureHistoryContract
 from support.contract.file_records import FileRecordsContract
 from support.contract.locks import LockContract
 from support.contract.past import PastContract
@@ -59,6 +60,7 @@ class CatalogContract(
     ViewRules,
     CatalogChangesContract,
     FileRecordsContract,
+    FigureHistoryContract,
     ChangedPlacesContract,
     StreamCatalogContract,
     PastContract,

@@ -338,6 +338,7 @@ class MemoryCatalog(MemoryBase):
         state.next_write_id.pop(name, None)
         state.commits.pop(name, None)
         state.files.pop(name, None)
+        state.figures = [record for record in state.figures if record.table != name]
         state.written = [row for row in state.written if row.change.table != name]
         state.compactions = {
             number: value for number, value in state.compactions.items() if value.request.table != name
@@ -359,6 +360,9 @@ class MemoryCatalog(MemoryBase):
             state.commits[new] = state.commits.pop(old)
         if old in state.files:
             state.files[new] = state.files.pop(old)
+        state.figures = [
+            replace(record, table=new) if record.table == old else record for record in state.figures
+        ]
         for row in state.written:
             if row.change.table == old:
                 row.change = replace(row.change, table=new)

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Concatenate, ParamSpec, TypeVar
 
 from hiveacid.config import Settings
+from hiveacid.core.compaction.figure_history import FigureRecord
 from hiveacid.core.compaction.queue_records import Compaction, Service
 from hiveacid.core.format.write_id_lists import ValidWriteIdList
 from hiveacid.core.model import (
@@ -134,6 +135,9 @@ class State:
     views: dict[TableName, ViewDefinition] = field(default_factory=dict)
     # by partition and name, of the tables whose records are complete
     files: dict[TableName, dict[tuple[str, ...], dict[str, RecordedDirectory]]] = field(default_factory=dict)
+    figures: list[FigureRecord] = field(default_factory=list)
+    figures_claimed: int = 0
+    refused: int = 0  # transactions whose rows are dropped
 
     def open_txns(self) -> list[TransactionRecord]:
         """Return the open transactions by id."""

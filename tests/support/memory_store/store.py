@@ -49,11 +49,12 @@ from hiveacid.stores import refusals
 from hiveacid.stores.refusals import LATEST_WRITER
 from support.memory_store.catalog import MemoryCatalog
 from support.memory_store.compaction_queue import MemoryCompactionQueue
+from support.memory_store.figures import MemoryFigures
 from support.memory_store.locks import MemoryLocks
 from support.memory_store.state import NOBODY, TransactionRecord, WrittenRow, synchronized
 
 
-class MemoryStore(MemoryCatalog, MemoryCompactionQueue, MemoryLocks):
+class MemoryStore(MemoryCatalog, MemoryCompactionQueue, MemoryLocks, MemoryFigures):
     """Implements :class:`hiveacid.ports.store.TransactionStore` and :class:`hiveacid.ports.catalog.Catalog`.
 
     ``limits``: time-outs and maximum numbers. ``clock``: source of all times in the store.
@@ -576,7 +577,7 @@ class MemoryStore(MemoryCatalog, MemoryCompactionQueue, MemoryLocks):
         ]
         needed = {row.txn_id for row in state.written} | {txn_id for txn_id, _ in wrote}
         for txn_id in old - needed - {TxnId(state.last_txn)}:
-            del state.txns[txn_id]
+            state.refused += state.txns.pop(txn_id).code == refusals.CONFLICT
 
     @staticmethod
     def _left_something(row: WrittenRow, wrote: set[tuple[TxnId, TableName]]) -> bool:

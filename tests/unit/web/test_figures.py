@@ -68,7 +68,7 @@ def test_a_count_is_known_although_another_thread_forgets_all_of_them(
         def __setitem__(self, key: tuple[str, int], value: int | None) -> None:
             self.clear()
 
-    keeper._rows = Forgetful()
+    keeper._measurer._rows = Forgetful()
     quiet.commit(T, 7)
     keeper.refresh(T)
     figures = keeper.overview.tables[T].figures

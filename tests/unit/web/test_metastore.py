@@ -31,6 +31,8 @@ class Metastore:
             "housekeep",
             "announce_service",
             "list_streams",
+            "recorded_figures",
+            "count_transactions",
         ):
             return self._refuse
         return getattr(self._store, name)
@@ -62,6 +64,8 @@ def test_pages_say_what_a_metastore_does_not_tell(metastore: SiteOf) -> None:
         ("/transactions", "tells neither why a transaction was aborted"),
         ("/transactions", "Conflicts are not known of a Hive Metastore"),
         ("/tables/shop/orders?range=all", "keeps no commits"),
+        ("/tables/shop/orders?range=all", "keeps no figures of the past, either"),
+        ("/", "The store is a Hive Metastore. It keeps no figures of the past."),
     ):
         assert text in metastore.html(target)
     assert "No initiator runs" not in metastore.html("/")

@@ -118,6 +118,42 @@ def test_the_timeline_has_commits_compactions_cleanings_and_aborts(busy: SiteOf)
     )
 
 
+def test_a_table_shows_its_figures_over_time(busy: SiteOf) -> None:
+    """As they were recorded, and as they are now; a range begins with what held at its begin."""
+    found = busy.json("/tables/shop/orders?range=all")
+    points = found["figures"]
+    assert [point["time"] for point in points] == sorted({point["time"] for point in points})
+    # of hours 0, 6, … 54; hour 6 is not the last of its day, and older than two days
+    assert [point["deltas"] for point in points[:-1]] == [1, 13, 19, 1, 7, 13, 19, 1, 7]
+    assert (points[-1]["deltas"], points[-1]["time"]) == (found["deltas"], found["measured"])
+    assert points[1]["deleted"] == pytest.approx(100 * 325 / 3440)
+    moment = "2023-11-15T{}:00"
+    some = busy.json(f"/tables/shop/orders?from={moment.format('11')}&to={moment.format('23')}")["figures"]
+    assert some == points[1:4]
+    page = busy.html("/tables/shop/orders?range=all")
+    for label in (
+        "Deltas, with delete deltas: from 1 to ",
+        "Delete deltas: from 0 to ",
+        "Deleted rows, per cent: from ",
+    ):
+        assert f'aria-label="{label}' in page
+    assert "No other figures are known" in busy.html("/tables/shop/stock?range=all")
+    assert "No other figures" not in busy.html("/tables/shop/plain_copy?range=all")
+
+
+def test_the_store_shows_its_figures_and_conflicts_over_time(busy: SiteOf) -> None:
+    found = busy.json("/?range=all")
+    assert [point["bytes"] for point in found["trend"]] == [
+        9000 + 600 * number for number in range(10) if number != 1
+    ]
+    page = busy.html("/?range=all")
+    assert 'aria-label="Size: from 8.8 KiB to 14.1 KiB"' in page
+    assert "Nothing is recorded in this time range" in busy.html("/?range=1h&to=2020-01-01")
+    past = busy.json("/transactions?from=2023-11-14&to=2023-11-17T04:00")["conflicts"]
+    assert (past["conflicts"], len(past["samples"])) == (4, 7)
+    assert past["rate"] == past["conflicts"] / past["begun"] > 0
+
+
 def test_a_range_may_be_two_moments(busy: SiteOf) -> None:
     now = busy.json("/tables/shop/orders")["now"]
     inside = busy.json("/tables/shop/orders?from=2023-11-14T22:30&to=2023-11-15T22:30&size=200")

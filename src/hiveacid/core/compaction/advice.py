@@ -61,6 +61,7 @@ class LocationFigures:
     small_delta_files: int = 0
     rows: int | None = None
     deletes: int | None = None
+    delete_deltas: int = 0
 
     @property
     def bytes(self) -> int:
@@ -91,6 +92,7 @@ class TableFigures:
     small_delta_files: int = 0
     rows: int | None = 0
     deletes: int | None = 0
+    delete_deltas: int = 0
 
     @property
     def deleted_share(self) -> float | None:
@@ -115,6 +117,7 @@ def file_figures(state: AcidState, sizes: LocationSizes) -> LocationFigures:
         files=len(settled) + len(deltas),
         small_files=sum(file.size < SMALL_FILE for file in settled) + small,
         small_delta_files=small,
+        delete_deltas=len(state.delete_deltas),
     )
 
 
@@ -135,6 +138,7 @@ def sum_figures(locations: Iterable[LocationFigures]) -> TableFigures:
         sum(one.small_delta_files for one in found),
         total(one.rows for one in found),
         total(one.deletes for one in found),
+        sum(one.delete_deltas for one in found),
     )
 
 

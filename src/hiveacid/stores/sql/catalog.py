@@ -48,6 +48,7 @@ from hiveacid.stores.sql.schema import (
     compactions,
     database_of,
     databases,
+    figures,
     files,
     is_of_table,
     lock_components,
@@ -375,7 +376,7 @@ def _drop_table(
 
 _ABOUT_TABLES = (
     *(write_ids, next_write_ids, written, compactions, changed_partitions, streams, commits),
-    *(recorded_tables, files),
+    *(recorded_tables, files, figures),
 )
 
 

@@ -30,6 +30,7 @@ from hiveacid.stores.sql.schema import (
     ABORTED,
     COMMIT_SEQUENCE,
     COMMITTED,
+    CONFLICTS,
     OPEN,
     SETTLED,
     changed_partitions,
@@ -205,6 +206,10 @@ class Housekeeping(SqlBase):
             keep_changed_partitions(connection, _SEEN, parameters)
             for statement in _DELETIONS:
                 connection.execute(statement, parameters)
+            refused = connection.execute(_DELETE_REFUSED_TXNS, parameters).rowcount
+            if refused:
+                connection.execute(_COUNT_CONFLICTS, {"refused": refused})
+            connection.execute(_DELETE_TXNS, parameters)
 
         self._database.write(work, slow=True)
 
@@ -271,13 +276,18 @@ _DELETE_TXNS = delete(txns).where(
     ~select(write_ids.c.txn_id).where(write_ids.c.txn_id == txns.c.id).exists(),
     ~select(written.c.txn_id).where(written.c.txn_id == txns.c.id).exists(),
 )
+_DELETE_REFUSED_TXNS = _DELETE_TXNS.where(txns.c.code == refusals.CONFLICT)
+_COUNT_CONFLICTS = (
+    update(counters)
+    .where(counters.c.name == CONFLICTS)
+    .values(value=counters.c.value + bindparam("refused", type_=BigInteger))
+)
 _DELETIONS = (
     _DELETE_MARKS,
     _DELETE_WRITE_IDS,
     _DELETE_IDS_WITHOUT_TABLE,
     _DELETE_SEEN_CHANGES,
     _DELETE_EMPTY_CHANGES,
-    _DELETE_TXNS,
 )
 
 

@@ -7,7 +7,7 @@
 - ``lock_requests``, ``lock_components``: HIVE_LOCKS
 - ``compactions``: COMPACTION_QUEUE and COMPLETED_COMPACTIONS in one
 - ``changed_partitions``: the remaining use of COMPLETED_TXN_COMPONENTS
-- ``recorded_tables``, ``files``: Hive has nothing like them
+- ``recorded_tables``, ``files``, ``figures``: Hive has nothing like them
 
 Definitions are JSON texts in ASCII, so that every database keeps every character. Locations are relative inside the
 warehouse, and compared with all others in the transaction that records them.
@@ -225,6 +225,14 @@ files = _table(
     "hiveacid_files", _required(String, "database_name", "table_name", "place", "directory", "content")
 )
 
+# Figures of tables over time (`core.compaction.figure_history`), those of the whole store without a name.
+figures = _table(
+    "hiveacid_figures",
+    _key(String, "database_name", "table_name"),
+    _key(BigInteger, "recorded"),
+    _required(String, "incarnation", "content"),  # content: JSON
+)
+
 # One row in a store that is a file: a random id, and the file's path (`home`).
 home = _table("hiveacid_home", _key(String, "id"), _required(String, "location"))
 
@@ -247,6 +255,12 @@ COMMIT_SEQUENCE = "commit sequence"
 """Counter: commits with updates or deletes so far."""
 SETTLED = "settled"
 """Counter: a missing row up to this transaction id means ended; above it, the transaction may be just being opened."""
+
+
+FIGURES = "figures"
+"""Counter: time (ms) at which a service was the last to begin to record the figures of tables."""
+CONFLICTS = "conflicts"
+"""Counter: transactions that a write conflict refused and whose rows are dropped."""
 
 
 def is_of_table(rows: Table) -> ColumnElement[bool]:

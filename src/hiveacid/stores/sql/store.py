@@ -31,6 +31,7 @@ from hiveacid.stores.sql.commit_records import CommitRecords, Streams
 from hiveacid.stores.sql.compaction_queue import CompactionQueue
 from hiveacid.stores.sql.database import TRIES, Database
 from hiveacid.stores.sql.dialects import database_now
+from hiveacid.stores.sql.figure_history import FigureHistory
 from hiveacid.stores.sql.file_records import FileRecords
 from hiveacid.stores.sql.housekeeping import AbortTxns, ChangedPartitions, Housekeeping, ServiceRegister
 from hiveacid.stores.sql.schema import (
@@ -56,6 +57,7 @@ class SqlStore(
     CommitTxn,
     CommitRecords,
     FileRecords,
+    FigureHistory,
     Streams,
     AbortTxns,
     Housekeeping,
@@ -392,7 +394,15 @@ _FILES = (
     "CREATE INDEX hiveacid_files_place ON hiveacid_files (database_name, table_name, place)",
 )
 
-MIGRATIONS: tuple[tuple[str, ...], ...] = (_SCHEMA, _FILES)
+_FIGURES = (
+    """CREATE TABLE hiveacid_figures (
+        database_name {name} NOT NULL, table_name {name} NOT NULL, recorded BIGINT NOT NULL,
+        incarnation {key} NOT NULL, content {text} NOT NULL,
+        PRIMARY KEY (database_name, table_name, recorded)){options}""",
+    "INSERT INTO hiveacid_counters (name, value) VALUES ('figures', 0), ('conflicts', 0)",
+)
+
+MIGRATIONS: tuple[tuple[str, ...], ...] = (_SCHEMA, _FILES, _FIGURES)
 """Step n brings a store of version n - 1 to version n."""
 
 

@@ -105,12 +105,14 @@ def test_files_are_counted_by_size_and_by_what_a_compaction_merges() -> None:
     assert (found.files, found.small_files, found.small_delta_files) == (4, 3, 2)
     assert found.bytes == sum(sizes.values())
     assert found.rows is None
+    assert (found.sizes.deltas, found.delete_deltas) == (2, 1)
 
 
 def test_sums_know_rows_only_if_all_locations_do() -> None:
-    both = sum_figures([FIGURES, FIGURES])
+    both = sum_figures([FIGURES, replace(FIGURES, delete_deltas=3)])
     assert (both.bytes, both.deltas, both.files, both.rows, both.deletes) == (2200, 6, 8, 200, 10)
     assert both.deleted_share == 0.05
+    assert both.delete_deltas == 3
     assert sum_figures([FIGURES, replace(FIGURES, rows=None)]).deleted_share is None
     assert sum_figures([]).deleted_share == 0.0
 
