@@ -52,10 +52,12 @@ class FigureRecorder:
                 store.show_compactions(),
             )
         clock, recorded = self.context.clock, 0
-        began = clock.now()
-        while self._waiting and clock.now() - began < _LONGEST_TURN:
-            names = [self._waiting.popleft() for _ in range(min(_AT_ONCE, len(self._waiting)))]
-            records = [record for name in names if (record := self._measure(name, store)) is not None]
+        end = clock.now() + _LONGEST_TURN
+        while self._waiting and clock.now() < end:
+            records: list[FigureRecord] = []
+            while self._waiting and len(records) < _AT_ONCE and clock.now() < end:
+                record = self._measure(self._waiting.popleft(), store)
+                records += [] if record is None else [record]
             store.record_figures(records)
             recorded += len(records)
         if not self._waiting:

@@ -6,10 +6,12 @@ import threading
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from scene import Scene, T
 
+from hiveacid.core.compaction.advice import LocationFigures
 from hiveacid.core.compaction.figure_history import FigureRecord
 from hiveacid.core.model import TableDefinition, TableName
 from hiveacid.errors import StoreUnavailableError
@@ -91,6 +93,26 @@ def test_two_services_do_not_record_twice(scene: Scene) -> None:
         thread.join()
     assert sorted(found) == [0, 1]
     assert len(records(scene)) == len(scene.store.recorded_figures(None)) == 2
+
+
+def test_a_turn_also_ends_between_tables_that_take_long(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Fifty with many partitions on an object store kept the housekeeper for hours, and a process from ending."""
+    names = [TableName("default", f"t{number}") for number in range(3)]
+    for name in names:
+        scene.table(name)
+    mine = recorder(scene)
+    measure = mine._measurer.figures_of
+
+    def slowly(*arguments: Any) -> LocationFigures:
+        scene.clock.advance(6)
+        return measure(*arguments)
+
+    monkeypatch.setattr(mine._measurer, "figures_of", slowly)
+    assert [mine.step() for _ in range(4)] == [1, 1, 1, 0]
+    assert [len(records(scene, name)) for name in names] == [1, 1, 1]
+    assert len(scene.store.recorded_figures(None)) == 1
 
 
 def test_a_turn_ends_soon_and_the_next_one_goes_on(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
