@@ -51,7 +51,7 @@ _FIRST_DAY = -719_162  # day of 0001-01-01
 
 
 @dataclass(frozen=True)
-class Change:
+class RowChange:
     """An UPDATE or DELETE. ``assignments``: new values by column, none of a DELETE. ``alias``: the statement's name for the table."""
 
     where: Expression | None
@@ -65,7 +65,7 @@ class Change:
 
 
 def columns_to_pass(
-    env: SparkEnvironment, table: TableDefinition, rows: DataFrame, change: Change, *, judged: bool
+    env: SparkEnvironment, table: TableDefinition, rows: DataFrame, change: RowChange, *, judged: bool
 ) -> list[Column]:
     """Return the columns that Spark needs for the new values, and for the condition if it is ``judged``.
 
@@ -135,7 +135,7 @@ def together(expressions: Iterable[Expression]) -> Expression:
 
 
 def compute_changes(
-    env: SparkEnvironment, table: TableDefinition, rows: pa.Table, passed: Sequence[Column], change: Change
+    env: SparkEnvironment, table: TableDefinition, rows: pa.Table, passed: Sequence[Column], change: RowChange
 ) -> tuple[pa.ChunkedArray, pa.Table]:
     """Return the positions of the rows that Spark selects, in ascending order, and their new values as an Arrow table.
 

@@ -9,7 +9,6 @@ the databases. ``schema`` declares the tables, and the texts of definitions; ``s
 - commit: ``begin_and_commit`` → conflicts (:mod:`hiveacid.core.transactions.locks_and_conflicts`), catalog changes,
   ``commit_records`` (a table's history, and the progress of streams)
 - ``begin_commit_pipelined`` joins the statements of the usual begin and of the usual commit for one round trip on PostgreSQL.
-- ``commit_guards``: the queries for what others committed first, for both ways to commit.
 - ``compaction_queue``: the queue, its history and the jobs of lost workers.
 - ``housekeeping``: heartbeats, the end without a commit, the register of services, and the removal of old rows.
 - ``catalog``: databases, tables, partitions, views.

@@ -36,7 +36,7 @@ from hiveacid.stores.sql import (
     compaction_queue,
     file_records,
 )
-from hiveacid.stores.sql.commit_guards import changes_since, overwrites_since, place_in_sequence
+from hiveacid.stores.sql.commit_records import changes_since, overwrites_since, place_in_sequence
 from hiveacid.stores.sql.database import IS_OWN, NOW, Database, SqlBase, write_exactly_once
 from hiveacid.stores.sql.dialects import Durability
 from hiveacid.stores.sql.dialects.dialect import NamedRow

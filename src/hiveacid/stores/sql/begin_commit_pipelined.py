@@ -22,6 +22,7 @@ from sqlalchemy import (
     Connection,
     Executable,
     FromClause,
+    TableValuedAlias,
     Text,
     bindparam,
     delete,
@@ -50,8 +51,13 @@ from hiveacid.core.transactions.locks_and_conflicts import (
 )
 from hiveacid.core.transactions.states import LOCK, TRANSACTION, fire
 from hiveacid.ports.transactions import Begun, LockAnswer, Start, TxnKind, Written
-from hiveacid.stores.sql.commit_guards import changes_since, overwrites_since, own_changes, place_in_sequence
-from hiveacid.stores.sql.commit_records import insert_commits
+from hiveacid.stores.sql.commit_records import (
+    changes_since,
+    insert_commits,
+    overwrites_since,
+    own_changes,
+    place_in_sequence,
+)
 from hiveacid.stores.sql.database import IS_OWN
 from hiveacid.stores.sql.dialects import Dialect
 from hiveacid.stores.sql.dialects.dialect import Step, number_keys, take_write_ids_statement
@@ -276,30 +282,30 @@ _HOLD_SEQUENCE = (
     select(counters.c.value).where(counters.c.name == literal(COMMIT_SEQUENCE, Text)).with_for_update()
 )
 _DATABASES = bindparam("databases", type_=ARRAY(Text))
-_BROUGHT = (
-    func.unnest(
-        _DATABASES, *(bindparam(name, type_=ARRAY(Text)) for name in ("tables", "partitions", "operations"))
-    )
-    .table_valued("database_name", "table_name", "partition_name", "operation", name="brought")
-    .render_derived()
+
+
+def _rows_of(name: str, parameters: Mapping[str, str]) -> TableValuedAlias:
+    """Return the rows of array parameters, which are given by column."""
+    arrays = (bindparam(parameter, type_=ARRAY(Text)) for parameter in parameters.values())
+    return func.unnest(*arrays).table_valued(*parameters, name=name).render_derived()
+
+
+_BROUGHT = _rows_of(
+    "brought",
+    {
+        "database_name": "databases",
+        "table_name": "tables",
+        "partition_name": "partitions",
+        "operation": "operations",
+    },
 )
-_TOLD = (
-    func.unnest(
-        *(bindparam(name, type_=ARRAY(Text)) for name in ("told_databases", "told_tables", "summaries"))
-    )
-    .table_valued("database_name", "table_name", "summary", name="told")
-    .render_derived()
+_TOLD = _rows_of(
+    "told", {"database_name": "told_databases", "table_name": "told_tables", "summary": "summaries"}
 )
-_WITH_RECORDS = (
-    func.unnest(*(bindparam(name, type_=ARRAY(Text)) for name in ("recorded_databases", "recorded_tables")))
-    .table_valued("database_name", "table_name", name="with_records")
-    .render_derived()
+_WITH_RECORDS = _rows_of(
+    "with_records", {"database_name": "recorded_databases", "table_name": "recorded_tables"}
 )
-_NEW_FILES = (
-    func.unnest(*(bindparam(f"file_{column.name}", type_=ARRAY(Text)) for column in files.c))
-    .table_valued(*(column.name for column in files.c), name="new_files")
-    .render_derived()
-)
+_NEW_FILES = _rows_of("new_files", {column.name: f"file_{column.name}" for column in files.c})
 
 
 @cache

@@ -1,4 +1,10 @@
-"""Records of commits: a table's history and the progress of streams, written in the database transaction of the commit."""
+"""Records of commits: what they changed, a table's history and the progress of streams, written in the commit's own transaction.
+
+Queries of what others committed first decide whether a transaction may commit, in the general way and in the pipeline. The
+general way reads their rows, applies the rule of :mod:`hiveacid.core.transactions.locks_and_conflicts` to them, and words the
+error. The pipeline asks only whether there are none. ``moment`` is the commit sequence at the transaction's snapshot, ``txn_id``
+its id; both are SQL expressions.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +18,9 @@ from sqlalchemy import (
     Connection,
     FromClause,
     Insert,
+    Select,
     Text,
+    Update,
     and_,
     bindparam,
     case,
@@ -40,19 +48,53 @@ from hiveacid.core.transactions.commit_records import (
     sort_commits,
 )
 from hiveacid.errors import StreamFencedError, StreamReplayedError
+from hiveacid.ports.transactions import Operation
 from hiveacid.stores import refusals
 from hiveacid.stores.refusals import Limits
 from hiveacid.stores.sql.database import NOW, SqlBase
 from hiveacid.stores.sql.dialects.dialect import NamedRow
 from hiveacid.stores.sql.schema import (
+    CONFLICTING,
     commits,
+    is_of_same_table,
     is_of_table,
     streams,
     table_columns,
     table_parameters,
     txns,
     write_ids,
+    written,
 )
+
+
+def own_changes(txn_id: ColumnElement[int]) -> Select[Any]:
+    """Return the query of what a transaction has recorded as updated or deleted."""
+    own = written.alias("own")
+    return select(own).where(own.c.txn_id == txn_id, own.c.operation.in_(CONFLICTING))
+
+
+def changes_since(moment: ColumnElement[int], theirs: FromClause = written) -> Select[Any]:
+    """Return the query of updates and deletes that others have committed since."""
+    return select(theirs).where(theirs.c.commit_sequence > moment, theirs.c.operation.in_(CONFLICTING))
+
+
+def overwrites_since(moment: ColumnElement[int], txn_id: ColumnElement[int]) -> Select[Any]:
+    """Return the query of overwrites committed since with a higher write id than the transaction's own."""
+    return (
+        select(written)
+        .join(write_ids, is_of_same_table(write_ids, written))
+        .where(
+            write_ids.c.txn_id == txn_id,
+            written.c.commit_sequence > moment,
+            written.c.operation == Operation.UPDATE.value,  # not the trace of a compaction
+            written.c.write_id > write_ids.c.write_id,
+        )
+    )
+
+
+def place_in_sequence(txn_id: ColumnElement[int], sequence: ColumnElement[int]) -> Update:
+    """Return the statement that gives what a transaction has recorded its place in the sequence of commits."""
+    return update(written).where(written.c.txn_id == txn_id).values(commit_sequence=sequence)
 
 
 def record_commit(connection: Connection, txn_id: TxnId, operations: Sequence[TableOperation]) -> None:

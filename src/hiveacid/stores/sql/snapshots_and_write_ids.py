@@ -34,7 +34,7 @@ from hiveacid.core.model import TableName, TxnId, WriteId
 from hiveacid.core.transactions.states import TransactionState
 from hiveacid.ports.transactions import TransactionRow
 from hiveacid.stores import refusals
-from hiveacid.stores.sql.commit_guards import own_changes
+from hiveacid.stores.sql.commit_records import own_changes
 from hiveacid.stores.sql.database import Database, SqlBase, chunks, write_exactly_once
 from hiveacid.stores.sql.dialects import Durability, joined_ids
 from hiveacid.stores.sql.schema import (

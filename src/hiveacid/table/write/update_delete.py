@@ -30,7 +30,7 @@ from hiveacid.spark.session.error_translation import translate_errors
 from hiveacid.spark.session.running_jobs_and_plans import note_sources, reads_below
 from hiveacid.spark.write.changes_of_arrow_rows import (
     ASSIGNABLE_TYPES,
-    Change,
+    RowChange,
     columns_to_pass,
     compute_changes,
     has_subquery,
@@ -109,7 +109,7 @@ class UpdateOrDelete:
         """Change the rows in a transaction: in the driver if they are few, else by a job."""
         assignments = {} if self.assignments is None else check_assignments(table, self.assignments)
         columns = {self.alias or table.name.name: table.column_names}
-        change = Change(
+        change = RowChange(
             None if self.condition is None else expand_stars(self.condition, columns),
             {column: expand_stars(value, columns) for column, value in assignments.items()},
             self.alias,
@@ -122,7 +122,7 @@ class UpdateOrDelete:
 
 
 def _changes_in_driver(
-    context: Context, table: TableDefinition, txn: Transaction, change: Change
+    context: Context, table: TableDefinition, txn: Transaction, change: RowChange
 ) -> SelectedChanges | None:
     """Return the rows of a change, which Arrow can write; None if the statement has to be a job.
 
@@ -136,7 +136,7 @@ def _changes_in_driver(
 
 
 def _changed_rows(
-    context: Context, table: TableDefinition, txn: Transaction, change: Change
+    context: Context, table: TableDefinition, txn: Transaction, change: RowChange
 ) -> list[SelectedRows] | None:
     """Return the rows that a statement changes, with their new values; None if it has to be a job."""
     if not may_read_in_driver(context, table) or not _can_take_new_values(context, table, change):
@@ -157,7 +157,7 @@ def _changed_rows(
     return _changed_parts(context, table, parts, passed, left)
 
 
-def _can_take_new_values(context: Context, table: TableDefinition, change: Change) -> bool:
+def _can_take_new_values(context: Context, table: TableDefinition, change: RowChange) -> bool:
     """Tell whether the driver may take the new values from Spark and write them by Arrow."""
     if not change.assignments:
         return True
@@ -175,7 +175,7 @@ def _changed_parts(
     table: TableDefinition,
     parts: Sequence[SelectedRows],
     passed: Sequence[Column],
-    change: Change,
+    change: RowChange,
 ) -> list[SelectedRows]:
     """Return those of the rows that Spark selects, with the new values that it computes."""
     rows = pa.concat_tables([part.rows for part in parts])
@@ -197,7 +197,7 @@ def _changed_parts(
 
 
 def _changes_by_job(
-    context: Context, table: TableDefinition, txn: Transaction, change: Change
+    context: Context, table: TableDefinition, txn: Transaction, change: RowChange
 ) -> ChangesByJob:
     """Return the plan of a job that scans the table and writes the events of a change."""
     with translate_errors():
