@@ -144,20 +144,17 @@ def count(
     return Setting(name, default, doc, "int", parse, difference_from_hive)
 
 
-def decimal_number(
-    name: str, default: str, doc: str, difference_from_hive: str | None = None
-) -> Setting[float]:
+def decimal_number(name: str, default: str, doc: str) -> Setting[float]:
     """Make a setting that is a decimal number."""
-    return Setting(name, default, doc, "float", parse_float, difference_from_hive)
+    return Setting(name, default, doc, "float", parse_float)
 
 
 def duration(
     name: str,
     default: str,
     doc: str,
-    difference_from_hive: str | None = None,
-    bare_unit: str = "s",
     *,
+    bare_unit: str = "s",
     positive: bool = False,
     negative: bool = False,
 ) -> Setting[float]:
@@ -172,7 +169,7 @@ def duration(
             raise ConfigError(f"must be longer than 0, got {text!r}")
         return seconds
 
-    return Setting(name, default, doc, "duration", parse, difference_from_hive)
+    return Setting(name, default, doc, "duration", parse)
 
 
 def size(name: str, default: str, doc: str, difference_from_hive: str | None = None) -> Setting[int]:

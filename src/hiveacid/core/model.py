@@ -169,13 +169,13 @@ class TableDefinition:
         left = tuple(pair for pair in self.properties if pair[0].lower() not in keys)
         return replace(self, properties=left)
 
-    def property(self, key: str, default: str | None = None) -> str | None:
+    def property(self, key: str) -> str | None:
         """Return a table property, its key compared without case as Hive does.
 
         It is the last method, because its name hides the decorator ``property`` from the code after it.
         """
         lower_key = key.lower()
-        return next((value for name, value in self.properties if name.lower() == lower_key), default)
+        return next((value for name, value in self.properties if name.lower() == lower_key), None)
 
 
 @dataclass(frozen=True)

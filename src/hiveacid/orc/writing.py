@@ -67,9 +67,9 @@ class PlacedStripes:
     tail: OrcTail = field(repr=False)
 
 
-def read_stripes(data: bytes, name: str = "an ORC file in memory") -> StripeBlock:
+def read_stripes(data: bytes) -> StripeBlock:
     """Return the stripes of an ORC file in memory, which Arrow or pyorc has just written. Raises BadFileError."""
-    tail = parse_tail(data, len(data), name, _OWN_SECTION)
+    tail = parse_tail(data, len(data), "an ORC file in memory", _OWN_SECTION)
     start, end = stripe_extent(tail)
     return StripeBlock(data[start:end], start, tail)
 

@@ -74,26 +74,21 @@ def update(
     assignments: Mapping[str, Expression],
     condition: Expression | None,
     joined: Transaction | None,
-    alias: str | None = None,
 ) -> WriteReport:
     """Set columns of the rows that ``condition`` selects; None selects all rows.
 
     ``joined``: the open transaction that the statement becomes a part of, if any. Raises NoSuchColumnError,
     PartitionColumnUpdateError, BucketColumnUpdateError, SchemaMismatchError.
     """
-    statement = UpdateOrDelete(context, condition, alias, assignments)
+    statement = UpdateOrDelete(context, condition, None, assignments)
     return run_with_retry(context, name, "UPDATE", joined, statement.run)
 
 
 def delete(
-    context: Context,
-    name: TableName,
-    condition: Expression | None,
-    joined: Transaction | None,
-    alias: str | None = None,
+    context: Context, name: TableName, condition: Expression | None, joined: Transaction | None
 ) -> WriteReport:
     """Delete the rows that ``condition`` selects; None selects all rows. ``joined`` as in `update`."""
-    return run_with_retry(context, name, "DELETE", joined, UpdateOrDelete(context, condition, alias).run)
+    return run_with_retry(context, name, "DELETE", joined, UpdateOrDelete(context, condition, None).run)
 
 
 @dataclass(frozen=True)
