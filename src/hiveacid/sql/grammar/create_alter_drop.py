@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from operator import attrgetter
 
+from hiveacid.config.property_definitions import TRANSACTIONAL
 from hiveacid.core.compaction.queue_records import format_sort_order, parse_sort_order
 from hiveacid.core.schema.column_changes import FIRST, ColumnChange
 from hiveacid.errors import ParseError, StatementError
@@ -223,7 +224,7 @@ def _convert(cursor: Cursor, table: TableRef) -> definitions.SetTableProperties:
     """Parse behind CONVERT (Hive 4)."""
     cursor.expect("TO", "ACID")
     given = cursor.properties() if cursor.take("TBLPROPERTIES") else ()
-    return definitions.SetTableProperties(table, (("transactional", "true"), *given))
+    return definitions.SetTableProperties(table, ((TRANSACTIONAL.name, "true"), *given))
 
 
 def _add(cursor: Cursor, table: TableRef) -> Statement:
