@@ -56,3 +56,31 @@ def test_a_partition_gets_other_values(acid: AcidSession, session: Hive, kind: s
         rows = {(31 if row[0] == 30 else row[0], *row[1:]) for row in rows if row[0] != 6}
         same(acid, session, f"SELECT a, p, q FROM {name}", rows)
     same(acid, session, f"SELECT count(*) FROM {name}", {(len(rows),)})
+
+
+def test_databases_and_owners_are_those_of_the_other_engine(acid: AcidSession, session: Hive) -> None:
+    session.sql("CREATE DATABASE told COMMENT 'first' WITH DBPROPERTIES ('a'='1', 'b'='2')")
+    acid.sql("ALTER DATABASE told SET DBPROPERTIES ('b'='3', 'it''s'='x')")
+    acid.sql("COMMENT ON DATABASE told IS 'by us'")
+    acid.sql("ALTER DATABASE told SET OWNER USER ann")
+    row = [str(cell) for cell in session.sql("DESCRIBE DATABASE EXTENDED told")[0]]
+    assert {"told", "by us", "ann"} <= set(row), row
+    assert all(pair in row[-1] for pair in ("a=1", "b=3", "it's=x")), row
+    session.sql("ALTER DATABASE told SET DBPROPERTIES ('c'='4')")
+    session.sql("ALTER DATABASE told SET OWNER USER bob")
+    (ours,) = acid.sql("DESCRIBE DATABASE EXTENDED told").collect()
+    assert (ours.owner_name, ours.comment) == ("bob", "by us")
+    assert "c=4" in ours.parameters
+    for refused in ("ALTER DATABASE told SET LOCATION '/elsewhere'", "COMMENT ON DATABASE told IS NULL"):
+        with pytest.raises(e.UnsupportedFeatureError, match="metastore"):
+            acid.sql(refused)
+    with pytest.raises(e.NoSuchDatabaseError):
+        acid.sql("ALTER DATABASE nosuch SET OWNER USER ann")
+    acid.sql(f"CREATE TABLE told.t (id INT) {ACID}")
+    acid.sql("ALTER TABLE told.t SET OWNER USER ann")
+    acid.sql("INSERT INTO told.t VALUES (1)")
+    described = {
+        tuple(str(cell).strip() for cell in row)[:2] for row in session.sql("DESCRIBE FORMATTED told.t")
+    }
+    assert ("Owner:", "ann") in described
+    same(acid, session, "SELECT * FROM told.t", {(1,)})

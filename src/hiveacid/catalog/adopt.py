@@ -8,7 +8,7 @@ from dataclasses import replace
 from itertools import takewhile
 
 from hiveacid import errors
-from hiveacid.catalog.ddl import create_database
+from hiveacid.catalog.databases import create_database
 from hiveacid.catalog.definition_rules import check_name, check_place
 from hiveacid.config.property_definitions import ADOPTED_INVALID, ADOPTED_TXN, HISTORY_FROM
 from hiveacid.core.format.names import METADATA_FILE, BaseName, is_hidden, is_layout

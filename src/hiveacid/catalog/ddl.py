@@ -1,4 +1,4 @@
-"""Databases, tables, partitions and views in the catalog: create, alter, drop, truncate.
+"""Tables, partitions and views in the catalog: create, alter, drop, truncate.
 
 The package ``sql`` interprets the texts of views.
 """
@@ -6,9 +6,7 @@ The package ``sql`` interprets the texts of views.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import replace
-from pathlib import Path
 
 from hiveacid import errors
 from hiveacid.catalog.convert import convert, target_kind
@@ -17,7 +15,6 @@ from hiveacid.catalog.definition_rules import (
     check_name,
     check_place,
     check_properties,
-    place_database,
     place_table,
     refuse_reserved,
     split_external,
@@ -37,7 +34,6 @@ from hiveacid.core.format.names import LayoutLevel, parse_directory
 from hiveacid.core.model import (
     Column,
     ConstraintKind,
-    DatabaseDefinition,
     Partition,
     TableDefinition,
     TableKind,
@@ -50,7 +46,7 @@ from hiveacid.core.schema.storage_formats import FileKind, file_kind, supported_
 from hiveacid.core.transactions.locks_and_conflicts import LockComponent, LockType
 from hiveacid.ports.transactions import Start, current_write_ids_of
 from hiveacid.spark.write.column_casts import empty_rows
-from hiveacid.storage.paths import absolute, is_local, real_path
+from hiveacid.storage.paths import absolute, real_path
 from hiveacid.table.cleaning.delete_files import (
     first_foreign_entry,
     locations_to_remove,
@@ -268,6 +264,12 @@ def set_properties(context: Context, name: TableName, changes: Mapping[str, str]
         put_definition(context, table, changed, txn)
 
 
+def set_owner(context: Context, name: TableName, owner: str) -> None:
+    """Give a table another owner."""
+    with exclusive_table(context, name) as (table, txn):
+        put_definition(context, table, replace(table, owner=owner), txn)
+
+
 def unset_properties(
     context: Context, name: TableName, names: Sequence[str], *, if_exists: bool = False
 ) -> None:
@@ -480,47 +482,6 @@ def truncate(
         if table.kind is TableKind.PLAIN:
             require_listable(context, [partition.location for partition in chosen])
         empty_partitions(context, table, chosen, options, txn)
-
-
-def create_database(context: Context, database: DatabaseDefinition, *, if_not_exists: bool = False) -> None:
-    """Create a database below the warehouse (``name.db``) or at its location.
-
-    Raises AlreadyExistsError, CatalogError (a name or location that cannot be).
-    """
-    if context.catalog.get_database(database.name) is not None and if_not_exists:
-        return
-    check_name("database", database.name)
-    location = place_database(context, database.name, database.location)
-    context.catalog.create_database(replace(database, location=location))
-
-
-def drop_database(context: Context, name: str, *, if_exists: bool = False, cascade: bool = False) -> None:
-    """Drop an empty database or, with ``cascade``, a database and its tables and views.
-
-    Its default directory goes, too, if it is empty on a local disk; another one is its user's. Nothing is dropped if the files of one table cannot be listed.
-    """
-    database = context.catalog.get_database(name)
-    if database is None:
-        if if_exists:
-            return
-        raise errors.no_such_database(name, context.catalog.list_databases())
-    if name == "default":
-        raise errors.CatalogError("the database default cannot be dropped")
-    tables, views = context.catalog.list_tables(name), context.catalog.list_views(name)
-    if (tables or views) and not cascade:
-        names = (*tables, *views)
-        kinds = "tables and views" if views else "tables"
-        raise errors.CatalogError(f"database {name} holds {len(names)} {kinds} ({names[0]} …): use CASCADE")
-    for definition in filter(None, (context.catalog.get_table(TableName(name, table)) for table in tables)):
-        require_removable(context, definition, partitions_of(context, definition) or ())
-    for view in views:
-        context.catalog.drop_view(TableName(name, view))
-    for table in tables:
-        drop_table(context, TableName(name, table))
-    context.catalog.drop_database(name)
-    if is_local(database.location) and database.location.startswith(f"{context.warehouse}/{name}.db"):
-        with suppress(OSError):  # it is not there, or not empty
-            Path(database.location).rmdir()
 
 
 def require_view(context: Context, name: TableName) -> ViewDefinition:

@@ -226,12 +226,13 @@ class ViewDefinition:
 
 @dataclass(frozen=True)
 class DatabaseDefinition:
-    """A database: lower-case name, location, comment, properties."""
+    """A database: lower-case name, location, comment, properties, owner (a user; empty: not known)."""
 
     name: str
     location: str
     comment: str | None = None
     properties: tuple[tuple[str, str], ...] = ()
+    owner: str = ""
 
 
 class ConstraintKind(StrEnum):

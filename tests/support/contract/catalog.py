@@ -144,6 +144,19 @@ class CatalogRules:
         with pytest.raises(AlreadyExistsError):
             store.create_database(DatabaseDefinition("shop", "elsewhere"))
         store.create_table(table())
+        for change in (
+            replace(database("bank"), comment="it's", properties=(("a", "1"),), owner="ann"),
+            replace(database("bank"), location=f"{database('bank').location}/inside"),
+            replace(database("bank"), location="file:/moved/bank"),
+        ):
+            store.alter_database(change)
+            assert store.get_database("bank") == change
+        with pytest.raises(CatalogError, match="not free"):
+            store.alter_database(replace(database("bank"), location=table().location))
+        assert store.get_database("bank") == change
+        assert store.get_table(table().name) == table()
+        with pytest.raises(NoSuchDatabaseError):
+            store.alter_database(database("none"))
         with pytest.raises(CatalogError, match="not empty"):
             store.drop_database("shop")
         store.drop_database("bank")

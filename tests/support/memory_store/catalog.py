@@ -46,6 +46,21 @@ class MemoryCatalog(MemoryBase):
         self._state.databases[database.name] = database
 
     @synchronized
+    def alter_database(self, database: DatabaseDefinition) -> None:
+        """See :class:`hiveacid.ports.catalog.Catalog`."""
+        refusals.database(database)
+        old = self._state.databases.get(database.name)
+        if old is None:
+            raise refusals.no_database(database.name)
+        if database.location != old.location:
+            own, new = (place_of_database(one.name, one.location) for one in (old, database))
+            others = [place for place in self.places() if place != own]
+            taken = first_overlapping_place(new, others, str)
+            if taken is not None:
+                raise refusals.location_taken(new.location, taken)
+        self._state.databases[database.name] = database
+
+    @synchronized
     def drop_database(self, name: str) -> None:
         """See :class:`hiveacid.ports.catalog.Catalog`. Raises NoSuchDatabaseError, or CatalogError if it has tables."""
         refusals.database_name(name)

@@ -62,6 +62,7 @@ _DATABASE_VERBS, _DATABASES = (
 )
 _BOTH_CATALOGS = (
     definitions.CreateDatabase,
+    definitions.AlterDatabase,
     definitions.DropDatabase,
     administration.UseDatabase,
     administration.ShowTables,
@@ -252,6 +253,9 @@ def _owner(context: Context, source: Slice, statement: Statement) -> Owner:
             context, TableRef(statement.database, (statement.pattern or "").lower())
         )
         return Owner.SPARK if relation is None else Owner.HIVEACID
+    if isinstance(statement, definitions.AlterDatabase) and statement.owner is not None:
+        is_ours = context.catalog.get_database(statement.name) is not None
+        return Owner.HIVEACID if is_ours else Owner.SPARK  # whose mirror has no owner
     if isinstance(statement, _BOTH_CATALOGS):
         return Owner.BOTH
     if isinstance(statement, administration.SetOption | administration.ResetOption | administration.ShowConf):

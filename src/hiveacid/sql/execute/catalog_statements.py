@@ -13,7 +13,7 @@ from typing import Any
 
 from pyspark.sql import DataFrame
 
-from hiveacid.catalog import ddl
+from hiveacid.catalog import databases, ddl
 from hiveacid.catalog import rename_partition as rename
 from hiveacid.config import Settings, setting_definitions
 from hiveacid.config.property_definitions import (
@@ -69,13 +69,30 @@ def create_database(execution: ExecutionContext, statement: definitions.CreateDa
     database = DatabaseDefinition(
         statement.name, statement.location or "", statement.comment, statement.properties
     )
-    ddl.create_database(execution.context, database, if_not_exists=statement.if_not_exists)
+    databases.create_database(execution.context, database, if_not_exists=statement.if_not_exists)
+
+
+def alter_database(execution: ExecutionContext, statement: definitions.AlterDatabase) -> None:
+    """ALTER DATABASE SET, and COMMENT ON DATABASE; properties are added to those that it has."""
+
+    def edit(database: DatabaseDefinition) -> DatabaseDefinition:
+        properties = dict(database.properties) | dict(statement.properties)
+        comment = database.comment if statement.comment is None else statement.comment or None
+        return DatabaseDefinition(
+            database.name,
+            statement.location or database.location,
+            comment,
+            tuple(sorted(properties.items())),
+            statement.owner or database.owner,
+        )
+
+    databases.alter_database(execution.context, statement.name, edit)
 
 
 def drop_database(execution: ExecutionContext, statement: definitions.DropDatabase) -> None:
     """DROP DATABASE; if it was the current one, ``default`` becomes the current database."""
     context = execution.context
-    ddl.drop_database(context, statement.name, if_exists=statement.if_exists, cascade=statement.cascade)
+    databases.drop_database(context, statement.name, if_exists=statement.if_exists, cascade=statement.cascade)
     if context.database == statement.name:
         execution.use("default")
 
@@ -132,6 +149,11 @@ def drop_columns(execution: ExecutionContext, statement: definitions.DropColumns
 def set_properties(execution: ExecutionContext, statement: definitions.SetTableProperties) -> None:
     """ALTER TABLE SET TBLPROPERTIES."""
     ddl.set_properties(execution.context, execution.find(statement.table), dict(statement.properties))
+
+
+def set_owner(execution: ExecutionContext, statement: definitions.SetTableOwner) -> None:
+    """ALTER TABLE SET OWNER."""
+    ddl.set_owner(execution.context, execution.find(statement.table), statement.owner)
 
 
 def unset_properties(execution: ExecutionContext, statement: definitions.UnsetTableProperties) -> None:

@@ -202,6 +202,7 @@ _CHANGING_ROWS: Mapping[type, Executor] = {
 }
 _ALONE: Mapping[type, Executor] = {
     definitions.CreateDatabase: catalog_statements.create_database,
+    definitions.AlterDatabase: catalog_statements.alter_database,
     definitions.DropDatabase: catalog_statements.drop_database,
     definitions.CreateTable: catalog_statements.create_table,
     definitions.CreateTableLike: catalog_statements.create_like,
@@ -217,6 +218,7 @@ _ALONE: Mapping[type, Executor] = {
     definitions.ChangeColumn: catalog_statements.change_column,
     definitions.ReplaceColumns: catalog_statements.replace_columns,
     definitions.DropColumns: catalog_statements.drop_columns,
+    definitions.SetTableOwner: catalog_statements.set_owner,
     definitions.SetTableProperties: catalog_statements.set_properties,
     definitions.UnsetTableProperties: catalog_statements.unset_properties,
     definitions.AddPartitions: catalog_statements.add_partitions,

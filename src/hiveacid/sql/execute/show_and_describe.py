@@ -465,6 +465,6 @@ def describe_database(execution: ExecutionContext, statement: DescribeDatabase) 
         raise no_such_database(statement.name, execution.context.catalog.list_databases())
     shown = ", ".join(f"{key}={value}" for key, value in database.properties)
     parameters = f"{{{shown}}}" if statement.extended and shown else ""
-    user = execution.context.transactions.client.user
-    row = (database.name, database.comment or "", database.location, "", user, "USER", "", "", parameters)
+    owner = database.owner or execution.context.transactions.client.user
+    row = (database.name, database.comment or "", database.location, "", owner, "USER", "", "", parameters)
     return string_rows(execution.context.env, _DATABASE.split(), [row])

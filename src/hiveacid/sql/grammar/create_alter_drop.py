@@ -88,6 +88,9 @@ def comment(cursor: Cursor) -> Statement:
     """Parse behind COMMENT (Spark): the same as ALTER TABLE says."""
     cursor.expect("ON")
     kind = cursor.expect_one("TABLE", "COLUMN", *_DATABASE)
+    if kind in _DATABASE:
+        name = cursor.database()
+        return definitions.AlterDatabase(name, comment=_comment_text(cursor))
     start = cursor.next
     parts = cursor.dotted("a name", flexible=True)
     column = parts.pop() if kind == "COLUMN" else ""
@@ -95,13 +98,15 @@ def comment(cursor: Cursor) -> Statement:
     if table is None:
         cursor.refuse("write table or database.table, and behind it the column", start)
     table = replace(table, line=start.line, column=start.column)
-    cursor.expect("IS")
-    text = "" if cursor.take("NULL") else cursor.string("a comment in quotes")
+    text = _comment_text(cursor)
     if kind == "COLUMN":
         return definitions.ChangeColumn(table, ColumnChange(column, comment=text))
-    if kind == "TABLE":
-        return definitions.SetTableProperties(table, (("comment", text),))
-    return unsupported(cursor, "the comment of a database does not change: give COMMENT to CREATE DATABASE")
+    return definitions.SetTableProperties(table, (("comment", text),))
+
+
+def _comment_text(cursor: Cursor) -> str:
+    cursor.expect("IS")
+    return "" if cursor.take("NULL") else cursor.string("a comment in quotes")
 
 
 def alter(cursor: Cursor) -> Statement:
@@ -110,10 +115,7 @@ def alter(cursor: Cursor) -> Statement:
     if kind == "VIEW":
         return _alter_view(cursor)
     if kind != "TABLE":
-        cursor.database()
-        return unsupported(
-            cursor, "ALTER DATABASE is not supported yet: give DBPROPERTIES to CREATE DATABASE"
-        )
+        return _alter_database(cursor)
     table = cursor.table()
     partition = cursor.partition()
     if cursor.take("COMPACT"):
@@ -215,8 +217,34 @@ def _replace_columns(cursor: Cursor, table: TableRef) -> definitions.ReplaceColu
     return definitions.ReplaceColumns(table, columns)
 
 
-def _set(cursor: Cursor, table: TableRef) -> definitions.SetTableProperties:
-    cursor.expect("TBLPROPERTIES")
+def _alter_database(cursor: Cursor) -> Statement:
+    """Parse behind ALTER DATABASE (``HiveParser.g``, alterDatabaseStatementSuffix)."""
+    statement = definitions.AlterDatabase(cursor.database())
+    cursor.expect("SET")
+    match cursor.expect_one("DBPROPERTIES", "PROPERTIES", "OWNER", "LOCATION"):
+        case "OWNER":
+            return replace(statement, owner=_owner(cursor))
+        case "LOCATION":
+            return replace(statement, location=cursor.string("a path in quotes"))
+        case _:
+            return replace(statement, properties=cursor.properties())
+
+
+def _owner(cursor: Cursor) -> str:
+    start = cursor.next
+    if cursor.expect_one("USER", "ROLE", "GROUP") != "USER":
+        cursor.refuse(
+            "hiveacid keeps the name of a user as owner, and neither roles nor groups: write SET OWNER USER u",
+            start,
+        )
+    if cursor.next.is_name:
+        return cursor.advance().name
+    return cursor.string("a user's name")
+
+
+def _set(cursor: Cursor, table: TableRef) -> Statement:
+    if cursor.expect_one("TBLPROPERTIES", "OWNER") == "OWNER":
+        return definitions.SetTableOwner(table, _owner(cursor))
     return definitions.SetTableProperties(table, cursor.properties())
 
 

@@ -89,6 +89,13 @@ def update_both_catalogs(session: NativeConnection, source: Slice, ownership: Ow
                     f"a database called {name!r} cannot be in a native session: Spark takes ASCII letters, digits and '_' only"
                 )
             execute(session.execution(), ownership.statement)
+        case definitions.AlterDatabase(name=name) if context.catalog.get_database(name) is not None:
+            create_database(context.env, name)
+            if ownership.owner is Owner.BOTH:
+                parser_of(context.env).parsePlan(
+                    source.text
+                )  # Spark refuses it before hiveacid changes anything
+                execute(session.execution(), ownership.statement)
         case definitions.DropDatabase(name=name, cascade=cascade) if (
             context.catalog.get_database(name) is not None
             # otherwise Spark refuses, and both catalogs keep it

@@ -130,6 +130,13 @@ class SetTableProperties(TableStatement):
 
 
 @dataclass(frozen=True)
+class SetTableOwner(TableStatement):
+    """ALTER TABLE t SET OWNER USER u."""
+
+    owner: str
+
+
+@dataclass(frozen=True)
 class UnsetTableProperties(TableStatement):
     """ALTER TABLE t UNSET TBLPROPERTIES [IF EXISTS] ('key', ...)."""
 
@@ -252,6 +259,17 @@ class CreateDatabase(Statement):
     comment: str | None = None
     location: str | None = None
     properties: Properties = ()
+
+
+@dataclass(frozen=True)
+class AlterDatabase(Statement):
+    """ALTER DATABASE d SET DBPROPERTIES | OWNER | LOCATION, and COMMENT ON DATABASE (``comment`` is empty for NULL)."""
+
+    name: str
+    properties: Properties = ()
+    comment: str | None = None
+    owner: str | None = None
+    location: str | None = None
 
 
 @dataclass(frozen=True)

@@ -92,6 +92,26 @@ class MetastoreCatalog:
         except AlreadyExistsError:
             raise database_exists(database.name) from None
 
+    def alter_database(self, database: DatabaseDefinition) -> None:
+        """Replace comment, properties and owner. Raises UnsupportedFeatureError for what a metastore leaves as it is."""
+        refusals.database(database)
+        before = self.get_database(database.name)
+        if before is None:
+            raise no_database(database.name)
+        if database.location != before.location:
+            raise UnsupportedFeatureError(
+                f"a metastore has several locations of the database {database.name}: ALTER DATABASE ... SET LOCATION in Hive"
+            )
+        if before.comment and not database.comment:
+            raise UnsupportedFeatureError(
+                f"a metastore removes no comment of a database: give {database.name} another one"
+            )
+        raw = self.client.call("get_database", database.name)
+        raw.description, raw.parameters = database.comment or "", dict(database.properties)
+        if database.owner != before.owner:
+            raw.ownerName, raw.ownerType = database.owner, definitions.USER
+        self.client.call("alter_database", database.name, raw)
+
     def drop_database(self, name: str) -> None:
         """Drop an empty database; its directory stays."""
         plain_database(name)

@@ -105,6 +105,8 @@ _SETTING = "view.sqlConfig."  # before the name of a setting of the creator, as 
 _DATABASE = _NAMESPACE.format("part.1")
 """Database in which a view was created, under Spark's key (``CatalogTable.viewCatalogAndNamespace``)."""
 _ASCENDING = 1
+USER = 1
+"""Type of an owner."""
 
 
 def local(location: str | None) -> str:
@@ -186,7 +188,7 @@ def raw_view(view: ViewDefinition, old: ThriftStruct | None = None) -> ThriftStr
         raise UnsupportedFeatureError(
             f"view {view.name}: in a metastore each column of a view's query has a name of its own: say AS name"
         )
-    raw = old if old is not None else protocol.Table(lastAccessTime=0, retention=0, ownerType=1)
+    raw = old if old is not None else protocol.Table(lastAccessTime=0, retention=0, ownerType=USER)
     raw.dbName, raw.tableName, raw.tableType = view.name.database, view.name.name, VIRTUAL
     raw.owner, raw.createTime, raw.partitionKeys = view.owner or raw.owner, view.created_at, []
     raw.parameters = dict(view.properties) | ({} if view.comment is None else {"comment": view.comment})
@@ -239,9 +241,11 @@ def _shown(parameters: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
 
 def raw_table(table: TableDefinition, old: ThriftStruct | None = None) -> ThriftStruct:
     """Convert a definition to a ``Table``; other fields are taken from ``old``."""
-    raw = old if old is not None else protocol.Table(lastAccessTime=0, retention=0, ownerType=1)
+    raw = old if old is not None else protocol.Table(lastAccessTime=0, retention=0, ownerType=USER)
     raw.dbName, raw.tableName = table.name.database, table.name.name
-    raw.owner, raw.createTime = table.owner or raw.owner, table.created_at
+    if table.owner and table.owner != raw.owner:
+        raw.owner, raw.ownerType = table.owner, USER
+    raw.createTime = table.created_at
     metastore_parameters = {k: v for k, v in (raw.parameters or {}).items() if k.lower() in _OF_METASTORE}
     for key in ("comment", "EXTERNAL", ACCURATE):  # a changed definition makes no statistics exact
         metastore_parameters.pop(key, None)
@@ -317,6 +321,7 @@ def database_of(raw: ThriftStruct, managed: str | None = None) -> DatabaseDefini
         local(raw.managedLocationUri or managed or raw.locationUri),
         raw.description or None,
         tuple(sorted((raw.parameters or {}).items())),
+        raw.ownerName or "",
     )
 
 
@@ -327,8 +332,8 @@ def raw_database(database: DatabaseDefinition, owner: str) -> ThriftStruct:
         description=database.comment or "",
         locationUri=sent_location(database.location),
         parameters=dict(database.properties),
-        ownerName=owner,
-        ownerType=1,
+        ownerName=database.owner or owner,
+        ownerType=USER,
     )
 
 

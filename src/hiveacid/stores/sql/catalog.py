@@ -91,18 +91,34 @@ class SqlCatalog(SqlBase):
 
     def create_database(self, database: DatabaseDefinition) -> None:
         """Create a database."""
+        self._put_database(database, replaces=False)
+
+    def alter_database(self, database: DatabaseDefinition) -> None:
+        """Replace a database's definition."""
+        self._put_database(database, replaces=True)
+
+    def _put_database(self, database: DatabaseDefinition, *, replaces: bool) -> None:
         refusals.database(database)
 
         def work(connection: Connection) -> None:
             # first, or of two that create one database the second would be told that its location is taken
             self._database.dialect.serialise(connection, _LOCATIONS)
-            if connection.scalar(_DATABASE, {"name": database.name}) is not None:
-                raise refusals.database_exists(database.name)
-            locations = self._database.locations
-            require_free(connection, locations, [place_of_database(database.name, database.location)])
-            stored = locations.to_stored(database.location)
-            row = {"name": database.name, "definition": to_text(database, locations), "location": stored}
-            connection.execute(insert(databases), row)
+            text = connection.scalar(_DATABASE, {"name": database.name})
+            if replaces is (text is None):
+                raise (refusals.no_database if replaces else refusals.database_exists)(database.name)
+            locations, new = self._database.locations, place_of_database(database.name, database.location)
+            old = (
+                None
+                if text is None
+                else place_of_database(database.name, database_of(text, locations).location)
+            )
+            if new != old:
+                require_free(connection, locations, [new], leaving=old)
+            row = {"definition": to_text(database, locations), "location": locations.to_stored(new.location)}
+            change = (
+                update(databases).where(databases.c.name == database.name) if replaces else insert(databases)
+            )
+            connection.execute(change.values({"name": database.name, **row}))
 
         write_exactly_once(self._database, work)
 
@@ -112,11 +128,11 @@ class SqlCatalog(SqlBase):
 
         def work(connection: Connection) -> None:
             _require_database(connection, name)
-            count = sum(
-                connection.scalar(select(func.count()).select_from(kind).where(kind.c.database_name == name))
-                or 0
-                for kind in (tables, views)
+            number = select(func.count())
+            counts = (
+                number.select_from(kind).where(kind.c.database_name == name) for kind in (tables, views)
             )
+            count = sum(connection.scalar(one) or 0 for one in counts)
             if count:
                 raise refusals.database_not_empty(name, count)
             connection.execute(delete(databases).where(databases.c.name == name))
@@ -131,9 +147,8 @@ class SqlCatalog(SqlBase):
 
     def list_databases(self) -> tuple[str, ...]:
         """Return the names, sorted."""
-        return tuple(
-            sorted(self._database.read(lambda connection: connection.scalars(select(databases.c.name)).all()))
-        )
+        names = select(databases.c.name)
+        return tuple(sorted(self._database.read(lambda connection: connection.scalars(names).all())))
 
     def create_table(self, table: TableDefinition, *, unoccupied: bool = False) -> None:
         """Create a table."""
@@ -327,11 +342,7 @@ def _update_definition(
 
 def _row(locations: StoredLocations, definition: TableDefinition | ViewDefinition) -> dict[str, str]:
     name = definition.name
-    row = {
-        "database_name": name.database,
-        "name": name.name,
-        "definition": to_text(definition, locations),
-    }
+    row = {"database_name": name.database, "name": name.name, "definition": to_text(definition, locations)}
     if isinstance(definition, TableDefinition):
         row["location"] = locations.to_stored(definition.location)
     return row

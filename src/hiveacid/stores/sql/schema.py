@@ -363,15 +363,18 @@ def all_places(connection: Connection, locations: StoredLocations) -> list[Place
     return found
 
 
-def require_free(connection: Connection, locations: StoredLocations, new: Iterable[Place]) -> None:
-    """Raise CatalogError for a new place that conflicts with one in the store, or with another new one.
+def require_free(
+    connection: Connection, locations: StoredLocations, new: Iterable[Place], leaving: Place | None = None
+) -> None:
+    """Raise CatalogError for a new place that conflicts with one in the store except ``leaving``, or with another new one.
 
     The caller has serialised the transactions that record locations, so that of two at once the second one is refused.
     """
     others: list[Place] | None = None
     resolve = locations.real_paths()
     for place in new:
-        others = all_places(connection, locations) if others is None else others
+        if others is None:
+            others = [one for one in all_places(connection, locations) if one != leaving]
         other = first_overlapping_place(place, others, resolve)
         if other is not None:
             raise refusals.location_taken(place.location, other)

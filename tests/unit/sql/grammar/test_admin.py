@@ -173,8 +173,6 @@ def test_statements(text: str, statement: Statement) -> None:
         ("VACUUM t LITE", T, "write VACUUM t"),
         ("ALTER TABLE t CHANGE a a bigint CONSTRAINT c NOT NULL ENABLE", T, "constraints and defaults"),
         ("ALTER TABLE d.t ALTER COLUMN a SET NOT NULL", DT, "constraints and defaults"),
-        ("COMMENT ON DATABASE d IS 'x'", None, "give COMMENT to CREATE DATABASE"),
-        ("ALTER DATABASE d SET DBPROPERTIES ('a'='1')", None, "give DBPROPERTIES to CREATE DATABASE"),
     ],
 )
 def test_statements_that_are_refused_keep_their_table_and_an_alternative(

@@ -1,0 +1,47 @@
+"""ALTER DATABASE: what is changed, what stays, and locations that are not free."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from hiveacid.catalog.databases import alter_database, create_database
+from hiveacid.catalog.ddl import create_table
+from hiveacid.core.model import Column, DatabaseDefinition, TableDefinition, TableName
+from hiveacid.core.schema.storage_formats import ORC
+from hiveacid.errors import CatalogError, NoSuchDatabaseError
+from support.contexts import open_context
+
+
+def test_new_tables_go_to_the_new_location_and_old_ones_stay(tmp_path: Path) -> None:
+    context = open_context(tmp_path / "wh")
+    create_database(context, DatabaseDefinition("d", "", "words", (("a", "1"),)))
+
+    def made(name: str) -> str:
+        create_table(context, TableDefinition(TableName("d", name), (Column("id", "int"),), ORC, ""))
+        table = context.catalog.get_table(TableName("d", name))
+        assert table is not None
+        return table.location
+
+    first, place = made("first"), f"{tmp_path}/moved"
+    alter_database(context, "d", lambda database: replace(database, location=place))
+    assert made("second") == f"{place}/second"
+    found = context.catalog.get_table(TableName("d", "first"))
+    assert found is not None
+    assert found.location == first
+    assert context.catalog.get_database("d") == DatabaseDefinition("d", place, "words", (("a", "1"),))
+    for taken in (
+        context.warehouse,
+        str(tmp_path),
+        first,
+        f"{place}/second",
+        f"{context.warehouse}/.hiveacid",
+    ):
+        with pytest.raises(CatalogError, match=r"not free|cannot be at"):
+            alter_database(context, "d", lambda database, to=taken: replace(database, location=to))
+    alter_database(context, "d", lambda database: replace(database, location=f"{place}/below"))
+    with pytest.raises(NoSuchDatabaseError):
+        alter_database(context, "nosuch", lambda database: database)
+    context.close()
