@@ -9,7 +9,7 @@ After an interruption the same call completes the migration.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field, replace
 
@@ -82,12 +82,17 @@ class MigratedTable:
 
 @dataclass(frozen=True)
 class Migration:
-    """Migration between two stores with the same clock and the same files."""
+    """Migration between two stores with the same clock and the same files.
+
+    ``watch``: called with a table, what is done with its directories (``listed``, ``read for ZSTD``), to how many already, and how
+    many there are; with no directories once only the stores have work.
+    """
 
     source: MigrationStore
     target: MigrationStore
     fs: FileSystem
     clock: Clock
+    watch: Callable[[TableName, str, int, int], object] = lambda *_: None
 
     def tables(self) -> list[TableName]:
         """Return all tables of the source, by name."""
@@ -208,16 +213,17 @@ class Migration:
                 f"writers of {name} are still active (write ids {ids.open[:_MAX_IDS_SHOWN]}): wait until they end"
             )
         roots = [p.location for p in partitions] or [table.location]
-        visible, history_from = self._on_disk(roots, row_ids=table.kind is TableKind.FULL_ACID)
+        visible, history_from = self._on_disk(name, roots, row_ids=table.kind is TableKind.FULL_ACID)
         invalid = tuple(sorted(txn_id for txn_id in visible if not _was_committed(table, txns, txn_id)))
         return MigratedTable(
             table, partitions, ids.high_watermark, ids.aborted, tuple(sorted(visible)), invalid, history_from
         )
 
-    def _on_disk(self, roots: Sequence[str], *, row_ids: bool) -> tuple[set[int], int]:
+    def _on_disk(self, table: TableName, roots: Sequence[str], *, row_ids: bool) -> tuple[set[int], int]:
         visible: set[int] = set()
         history_from = 0
-        for root in roots:
+        for number, root in enumerate(roots):
+            self.watch(table, "listed", number, len(roots))
             if "://" in root:
                 raise errors.UnsupportedFeatureError(
                     f"{root}: only tables in local directories can be migrated"
@@ -265,7 +271,9 @@ class Migration:
         table, store = state.table, self.source.store
         txns = store.valid_txns()
         ids = store.valid_write_ids(txns, [table.name])[table.name]
-        for partition in state.partitions or (None,):
+        places: Sequence[Partition | None] = state.partitions or (None,)
+        for number, partition in enumerate(places):
+            self.watch(table.name, "read for ZSTD", number, len(places))
             root = partition.location if partition else table.location
             try:
                 read = read_location(self.fs, table, root, partition, ids, txns).state
@@ -283,6 +291,7 @@ class Migration:
     # --- changes of both stores ------------------------------------------------------------------
     def _carry_over(self, state: MigratedTable, own: TxnId, *, begun: bool) -> None:
         name, source, target = state.table.name, self.source.store, self.target.store
+        self.watch(name, "", 0, 0)
         if begun:  # an earlier call was interrupted; its table in the target cannot have been used
             self._require_unused(state)
             self._drop_created_table(name)

@@ -17,6 +17,7 @@ from hiveacid.cli.options import (
     print_error,
     without_password,
 )
+from hiveacid.cli.progress_line import TablesInTurn, tables_in_turn
 from hiveacid.core.model import TableName
 
 if TYPE_CHECKING:
@@ -83,27 +84,32 @@ def _move(
     from hiveacid.storage.local_file_system import LocalFileSystem  # noqa: PLC0415
 
     moved: list[MigratedTable] = []
-    failed = 0
+    failed, progress = 0, TablesInTurn()
     with connection.opened_store() as old, to.opened_store(existing=False) as new:
         migration = Migration(
             MigrationStore(old, _display_name(connection)),
             MigrationStore(new, _display_name(to)),
             LocalFileSystem(),
             SystemClock(),
+            progress.watch,
         )
         names_to_move = _select_tables(migration, names)
-        for name in names_to_move:
-            try:
-                item = migration.move(name, dry_run=dry_run)
-            except Exception as error:
-                if not is_expected(error):
-                    raise
-                click.echo(f"{name}: ", nl=False, err=True)
-                print_error(error)
-                failed += 1
-                continue
-            if item is not None:
-                moved.append(item)
+        progress.total = len(names_to_move)
+        with tables_in_turn(progress) as line:
+            for name in names_to_move:
+                progress.begin(escape_controls(str(name)))
+                try:
+                    item = migration.move(name, dry_run=dry_run)
+                except Exception as error:
+                    if not is_expected(error):
+                        raise
+                    with line.away():
+                        click.echo(f"{name}: ", nl=False, err=True)
+                        print_error(error)
+                    failed += 1
+                    continue
+                if item is not None:
+                    moved.append(item)
         databases = {TableName.parse(name).database for name in names}
         for view in migration.views(databases or set(migration.source.store.list_databases())):
             click.echo(

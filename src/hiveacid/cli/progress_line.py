@@ -69,13 +69,22 @@ class ProgressLine:
         self._write = write
         self._started = time.monotonic()
         self._shown = False
+        self._lock = threading.Lock()
 
     def watch(self) -> None:
         """Show the line as it is now."""
-        seconds = time.monotonic() - self._started
-        if seconds > _SILENT:
-            self._write(f"\r{self._text(seconds)}\x1b[K")
-            self._shown = True
+        with self._lock:
+            seconds = time.monotonic() - self._started
+            if seconds > _SILENT:
+                self._write(f"\r{self._text(seconds)}\x1b[K")
+                self._shown = True
+
+    @contextmanager
+    def away(self) -> Iterator[None]:
+        """Remove the line while the block prints."""
+        with self._lock:
+            self.clear()
+            yield
 
     def clear(self) -> None:
         """Remove the line."""
@@ -127,11 +136,50 @@ def at_work(env: SparkEnvironment) -> Iterator[None]:
         yield
 
 
+class TablesInTurn:
+    """The line of work on one table after another; ``total``: their number.
+
+    The time left is that of all tables, if their own pace tells it, else of the directories of the present one.
+    """
+
+    def __init__(self) -> None:
+        """Begin before the first table."""
+        self.total = 0
+        self._number = 0
+        self._now = ("", "", 0, 0)  # name, work, directories
+        self._tables, self._directories = Remaining(), Remaining()
+
+    def begin(self, name: str) -> None:
+        """Go on to the next table."""
+        self._number, self._now = self._number + 1, (name, "", 0, 0)
+
+    def watch(self, _: object, what: str, done: int, total: int) -> None:
+        """Note how many directories of the table are done."""
+        self._now = self._now[0], what, done, total
+
+    def text(self, seconds: float) -> str:
+        """Return the line after some seconds."""
+        name, what, done, total = self._now
+        left = self._tables.text("", max(0, self._number - 1), self.total, seconds)
+        step = self._directories.text((name, what), done, total, seconds)
+        if step and not left:
+            left = f"{step} of this"
+        parts = f", {done:,} of {total:,} directories {what}" if total > 1 else ""
+        return f"table {self._number:,} of {self.total:,}, {name}{parts}, {seconds:.0f} s{left}"
+
+
 @contextmanager
-def _in_background(made: Callable[[Callable[[str], object]], ProgressLine]) -> Iterator[None]:
+def tables_in_turn(tables: TablesInTurn) -> Iterator[ProgressLine]:
+    """Show on a terminal which table is worked on while the block runs; yield the line, which is `away` while it prints."""
+    with _in_background(lambda write: ProgressLine(tables.text, write)) as line:
+        yield line
+
+
+@contextmanager
+def _in_background(made: Callable[[Callable[[str], object]], ProgressLine]) -> Iterator[ProgressLine]:
     """Write a line again and again from a second thread, if standard error is a terminal."""
     if not sys.stderr.isatty():
-        yield
+        yield made(lambda _: None)
         return
     terminal = os.dup(sys.stderr.fileno())  # the start of Spark turns the descriptor itself into a file
     line = made(lambda text: os.write(terminal, text.encode()))
@@ -144,7 +192,7 @@ def _in_background(made: Callable[[Callable[[str], object]], ProgressLine]) -> I
     thread = threading.Thread(target=write_until_the_end, name="hiveacid-progress", daemon=True)
     thread.start()
     try:
-        yield
+        yield line
     finally:
         ended.set()
         thread.join()
