@@ -107,17 +107,12 @@ class SqlCatalog(SqlBase):
             if replaces is (text is None):
                 raise (refusals.no_database if replaces else refusals.database_exists)(database.name)
             locations, new = self._database.locations, place_of_database(database.name, database.location)
-            old = (
-                None
-                if text is None
-                else place_of_database(database.name, database_of(text, locations).location)
-            )
+            old = text and place_of_database(database.name, database_of(text, locations).location)
             if new != old:
-                require_free(connection, locations, [new], leaving=old)
+                require_free(connection, locations, [new], leaving=old or None)
             row = {"definition": to_text(database, locations), "location": locations.to_stored(new.location)}
-            change = (
-                update(databases).where(databases.c.name == database.name) if replaces else insert(databases)
-            )
+            this = update(databases).where(databases.c.name == database.name)
+            change = this if replaces else insert(databases)
             connection.execute(change.values({"name": database.name, **row}))
 
         write_exactly_once(self._database, work)
