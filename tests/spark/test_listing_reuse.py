@@ -13,7 +13,7 @@ import pytest
 import hiveacid
 from hiveacid.spark.read import acid_rows
 from hiveacid.storage.local_file_system import LocalFileSystem
-from hiveacid.storage.snapshot_locations import StampedListings
+from hiveacid.table.connection_caches import StampedListings
 from support.clock import LaterClock
 
 if TYPE_CHECKING:

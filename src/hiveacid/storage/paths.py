@@ -1,4 +1,4 @@
-# ruff: noqa: PTH100, PTH111, PTH114 - texts, as in storage/local_file_system.py
+# ruff: noqa: PTH100, PTH111, PTH114, PTH116 - texts, as in storage/local_file_system.py
 """Local paths and URIs, each in one normal form; patterns of paths and names.
 
 Patterns of paths are those of Hive's ``LoadSemanticAnalyzer.matchFilesOrDir``.
@@ -11,6 +11,7 @@ import posixpath
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 from hiveacid.core.format.names import has_hidden_prefix
 from hiveacid.core.snapshot.directory_listing import FileEntry
@@ -24,6 +25,8 @@ S3 = frozenset({"s3", "s3a", "s3n"})
 """Three schemes of one store; Hadoop's current connector is s3a."""
 OBJECT_STORES = S3 | {"gs", "abfs", "abfss"}
 KNOWN = OBJECT_STORES | {"hdfs", "viewfs", "webhdfs", "swebhdfs", "o3fs", "ofs"}
+_MOUNTS = Path("/proc/self/mountinfo")
+_LOCAL_TYPES = frozenset({"ext4", "xfs", "btrfs", "tmpfs", "zfs", "f2fs", "overlay"})
 
 
 @dataclass(frozen=True)
@@ -207,3 +210,26 @@ def compile_wildcards(pieces: Sequence[str], any_letter: str = ".", flags: int =
     middle = "".join(f"(?>{any_letter}*?{piece})" for piece in rest[:-1])
     end = f"{any_letter}*{rest[-1]}" if rest else ""
     return re.compile(f"{first}{middle}{end}", flags | re.DOTALL)
+
+
+def is_on_local_disk(path: str) -> bool:
+    """Tell whether a path lies on a file system of this machine, and not on one of a network."""
+    try:
+        return is_local(path) and os.stat(local_path(path)).st_dev in local_devices()
+    except OSError:
+        return False
+
+
+def local_devices() -> frozenset[int]:
+    """Return the device numbers of mounted local file systems; empty if the mounts cannot be read."""
+    try:
+        lines = _MOUNTS.read_text("utf-8", "surrogateescape").splitlines()
+    except OSError:
+        return frozenset()
+    found = set()
+    for line in lines:
+        mount, _, source = line.partition(" - ")
+        if source.split(" ")[0] in _LOCAL_TYPES:
+            major, _, minor = mount.split(" ")[2].partition(":")
+            found.add(os.makedev(int(major), int(minor)))
+    return frozenset(found)

@@ -21,7 +21,6 @@ from hiveacid.storage.paths import is_local
 from hiveacid.storage.snapshot_locations import (
     ListedLocations,
     Location,
-    StampedListings,
     adopted_txn_id,
     for_each_location,
     id_property,
@@ -31,7 +30,7 @@ from hiveacid.storage.snapshot_locations import (
     select_location,
     uncommitted_txn_ids,
 )
-from hiveacid.table.connection_caches import KeptListing
+from hiveacid.table.connection_caches import KeptListing, StampedListings
 from hiveacid.table.context import StoreContext
 from hiveacid.table.read.history_and_time_travel import PointInTime, require_history, write_ids_at
 from hiveacid.transactions.transaction import Transaction
