@@ -66,7 +66,7 @@ class SelectedRows:
 
 
 @dataclass(frozen=True)
-class Condition:
+class AnalysedCondition:
     """A condition that Spark has analysed, as predicates for Arrow; without one, all rows are selected.
 
     ``predicate``: true for at least the selected rows. ``exact``: for no others, after `with_members`. ``members``: of its
@@ -79,7 +79,7 @@ class Condition:
     exact_predicate: Callable[[Iterable[Predicate]], Predicate] | None = None
 
     @classmethod
-    def of(cls, env: SparkEnvironment, table: TableDefinition, plan: JavaObject) -> Condition:
+    def of(cls, env: SparkEnvironment, table: TableDefinition, plan: JavaObject) -> AnalysedCondition:
         """Return the condition in a plan of `condition_rows`."""
         members: list[Members] = []
 
@@ -110,7 +110,7 @@ def select_rows(
     context: Context,
     table: TableDefinition,
     txn: Transaction,
-    condition: Condition,
+    condition: AnalysedCondition,
     columns: tuple[str, ...],
 ) -> list[SelectedRows] | None:
     """Return the rows that a condition may select; None if a job reads them sooner, or they are too many for the driver.

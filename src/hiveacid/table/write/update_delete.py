@@ -55,7 +55,7 @@ from hiveacid.table.write.arrow_staging import Changes, SelectedChanges, StagedO
 from hiveacid.table.write.constraints import columns_set_to_default, constrain_changes, limits_rows
 from hiveacid.table.write.driver_reads import (
     FALLBACK_ERRORS,
-    Condition,
+    AnalysedCondition,
     SelectedRows,
     may_read_in_driver,
     select_rows,
@@ -138,10 +138,10 @@ def _changed_rows(
         return None
     env, where = context.env, change.where
     if where is None and not change.assignments:
-        return select_rows(context, table, txn, Condition(), ())
+        return select_rows(context, table, txn, AnalysedCondition(), ())
     with translate_errors():
         rows = condition_rows(env, table, where, alias=change.alias)
-        condition = Condition() if where is None else Condition.of(env, table, plan_of(rows))
+        condition = AnalysedCondition() if where is None else AnalysedCondition.of(env, table, plan_of(rows))
         alone = condition.exact and not change.assignments
         passed = [] if alone else columns_to_pass(env, table, rows, change, judged=not condition.exact)
     names = table.column_names if change.assignments else [column.name for column in passed]
