@@ -9,6 +9,11 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMPS := $(VENV)/stamps
 PIP := $(BIN)/python -m pip --disable-pip-version-check --no-input
+# Behind a pip install: a line for each package, since a minute of silence looks like a stop. `pipefail` keeps pip's status.
+SAYS := | while IFS= read -r line; do case "$$line" in \
+	"Collecting "*|*"Building wheel for "*) echo "   $${line%% (*}" ;; \
+	"Installing "*) echo "   Installing them (about a minute for Spark)" ;; \
+	esac; done
 # What a test run may be narrowed to: make test TESTS=tests/unit ARGS="-k buckets"
 TESTS ?= tests
 ARGS ?=
@@ -27,8 +32,11 @@ help:  ## show this list
 	@echo
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 22
 
-.PHONY: demo
-demo: java $(STAMPS)/demo $(STAMPS)/project  ## run the main job on the real flights of 2013 (under 3 minutes)
+.PHONY: demo demo-plan
+demo-plan:
+	@$(if $(wildcard $(STAMPS)/demo),,echo "== first Java, if it is missing, and Spark and hiveacid into $(VENV): two or three minutes")
+	@echo "== then the demo: 12 steps in about two minutes, each of which is compared with plain Spark"
+demo: demo-plan java $(STAMPS)/demo $(STAMPS)/project  ## run the main job on the real flights of 2013 (under 3 minutes)
 	@PYTHONPATH=examples $(BIN)/python -m flights $(ARGS)
 
 # Under a minute and a half on two idle cores: no JVM, no server but those that unit tests start for themselves.
@@ -150,13 +158,13 @@ java:
 $(STAMPS)/build: requirements/build.txt tools/python.sh
 	@python="$$(tools/python.sh)"; echo "== virtual environment $(VENV) from $$python"; \
 	"$$python" -m venv $(VENV)
-	@$(PIP) install --quiet --require-hashes -r requirements/build.txt
+	@$(PIP) install --require-hashes -r requirements/build.txt $(SAYS)
 	@mkdir -p $(STAMPS) && touch $@
 
 # pyspark comes as a source archive of 450 MB; --no-build-isolation builds it with the pinned setuptools.
 $(STAMPS)/%: requirements/%.txt $(STAMPS)/build
 	@echo "== packages of requirements/$*.txt (a minute or two the first time)"
-	@$(PIP) install --quiet --require-hashes --no-build-isolation -r requirements/$*.txt
+	@$(PIP) install --require-hashes --no-build-isolation -r requirements/$*.txt $(SAYS)
 	@touch $@
 
 # What the JVMs of the tests start with; they also start without it.
@@ -169,8 +177,8 @@ $(STAMPS)/classes: $(STAMPS)/test $(STAMPS)/project tests/support/servers/class_
 .venv-%/stamp: requirements/%.txt requirements/build.txt
 	@python="$$(tools/python.sh)"; echo "== virtual environment .venv-$* from $$python"; "$$python" -m venv .venv-$*
 	@echo "== packages of requirements/$*.txt (a minute or two the first time)"
-	@for set in build $*; do .venv-$*/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes \
-	    --no-build-isolation -r requirements/$$set.txt; done
+	@for set in build $*; do .venv-$*/bin/python -m pip install --disable-pip-version-check --require-hashes \
+	    --no-build-isolation -r requirements/$$set.txt $(SAYS); done
 	@touch $@
 
 $(STAMPS)/project: pyproject.toml $(STAMPS)/build

