@@ -20,6 +20,7 @@ from hiveacid.errors import CommitStateUnknownError, HiveAcidError, StoreUnavail
 from hiveacid.ports.transactions import Client, TxnKind
 from hiveacid.stores.hms import protocol
 from hiveacid.stores.hms.client import MetastoreClient
+from hiveacid.stores.hms.definitions import table_of
 from hiveacid.stores.hms.metastores import parse_metastore_url
 from hiveacid.stores.hms.protocol import METHODS
 from hiveacid.stores.hms.store import MetastoreStore
@@ -180,7 +181,7 @@ VERBS: dict[str, Callable[[MetastoreStore], object]] = {
     "table": lambda store: store.get_table(NAME),
     "view": lambda store: store.get_view(NAME),
     "partitions": lambda store: store.list_partitions(NAME),
-    "constraints": lambda store: store.enabled_constraints(NAME),
+    "constraints": lambda store: store.constraints(table_of(_TABLE)),
     "timeout": lambda store: store.txn_timeout(),
     "commit": lambda store: store.commit_txn(TxnId(7)),
 }

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING
 import pytest
 
 from hiveacid.core.model import Constraint, ConstraintKind
-from hiveacid.errors import ConstraintViolationError, HiveAcidError, UnsupportedFeatureError
+from hiveacid.errors import ConstraintViolationError, HiveAcidError
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from hiveacid import AcidSession
-    from hiveacid.core.model import TableName
+    from hiveacid.core.model import TableDefinition
 
 NAME = "it's \\'a' \"name\" of ${env:HOME}"
 CONSTRAINTS = (
@@ -29,10 +29,10 @@ def constrained(acid: AcidSession, monkeypatch: pytest.MonkeyPatch) -> AcidSessi
         "CREATE TABLE t (a INT, s STRUCT<x: INT>) PARTITIONED BY (p STRING) TBLPROPERTIES ('transactional'='true')"
     )
 
-    def enabled_constraints(name: TableName) -> tuple[Constraint, ...]:
-        return CONSTRAINTS if name.name == "t" else ()
+    def constraints(table: TableDefinition, **_: bool) -> tuple[Constraint, ...]:
+        return CONSTRAINTS if table.name.name == "t" else ()
 
-    monkeypatch.setattr(acid.context.catalog, "enabled_constraints", enabled_constraints)
+    monkeypatch.setattr(acid.context.catalog, "constraints", constraints)
     return acid
 
 
@@ -81,18 +81,17 @@ def test_rows_that_are_not_written_are_not_checked(constrained: AcidSession) -> 
 
 
 def test_the_word_default_never_becomes_a_null_that_nobody_asked_for(
-    acid: AcidSession, monkeypatch: pytest.MonkeyPatch
+    acid: AcidSession,
 ) -> None:
-    """A column whose default is not NULL is refused, also by REPLACE WHERE; inside an expression the word is none."""
+    """The word is the column's default, also in REPLACE WHERE; inside an expression it is none."""
     acid.sql("CREATE TABLE t (a INT, b INT) TBLPROPERTIES ('transactional'='true')")
     acid.sql("INSERT INTO t VALUES (1, DEFAULT), (2, 2)")
     for nested in ("coalesce(DEFAULT, 5)", "abs(DEFAULT)", "(DEFAULT)"):
         with pytest.raises(HiveAcidError, match=r"(?i)default"):
             acid.sql(f"INSERT INTO t VALUES (3, {nested})")
-    default = (Constraint(ConstraintKind.DEFAULT, "d", "b", "7"),)
-    monkeypatch.setattr(acid.context.catalog, "enabled_constraints", lambda _: default)
-    for into in ("INTO t", "INTO t REPLACE WHERE a = 2", "OVERWRITE t"):
-        with pytest.raises(UnsupportedFeatureError, match="DEFAULT 7"):
-            acid.sql(f"INSERT {into} VALUES (2, DEFAULT)")
-    acid.sql("INSERT INTO t REPLACE WHERE a = 2 VALUES (2, 9)")
-    assert sorted(map(tuple, acid.sql("SELECT * FROM t").collect())) == [(1, None), (2, 9)]
+    acid.sql("ALTER TABLE t CHANGE b b INT CONSTRAINT d DEFAULT 7")
+    acid.sql("INSERT INTO t REPLACE WHERE a = 2 VALUES (2, DEFAULT), (DEFAULT, 4)")
+    found = [tuple(row) for row in acid.sql("SELECT * FROM t").collect()]
+    assert sorted(found, key=str) == [(1, None), (2, 7), (None, 4)]
+    acid.sql("INSERT OVERWRITE t VALUES (3, DEFAULT)")
+    assert [tuple(row) for row in acid.sql("SELECT * FROM t").collect()] == [(3, 7)]

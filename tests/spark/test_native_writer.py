@@ -341,7 +341,9 @@ def test_nulls_and_empty_frames(native: NativeSession, monkeypatch: pytest.Monke
     native.sql(f"CREATE TABLE n (id INT, v STRING) {ACID}")
     not_null = Constraint(ConstraintKind.NOT_NULL, "nn", "id")
     catalog = native.acid.context.catalog
-    monkeypatch.setattr(catalog, "enabled_constraints", lambda name: (not_null,) if name.name == "n" else ())
+    monkeypatch.setattr(
+        catalog, "constraints", lambda table, **_: (not_null,) if table.name.name == "n" else ()
+    )
     nulls = native.createDataFrame([(None, "x")], "id int, v string")
     for write in (
         lambda: nulls.writeTo("n").append(),

@@ -30,16 +30,16 @@ from hiveacid.config.property_definitions import (
     TRANSACTIONAL_PROPERTIES,
 )
 from hiveacid.core.format.acid_columns import MAX_BUCKET
-from hiveacid.core.format.names import LayoutLevel, parse_directory
+from hiveacid.core.format.names import parse_directory
 from hiveacid.core.model import (
     Column,
-    ConstraintKind,
     Partition,
     TableDefinition,
     TableKind,
     TableName,
     ViewDefinition,
 )
+from hiveacid.core.schema import constraints
 from hiveacid.core.schema.location_overlap import lies_in, overlap, place_of_partition
 from hiveacid.core.schema.partitions import KnownPartitions, parse_partition_values, require_partitions
 from hiveacid.core.schema.storage_formats import FileKind, file_kind, supported_file_kind
@@ -104,6 +104,9 @@ def prepare_table(context: StoreContext, table: TableDefinition) -> TableDefinit
         owner=table.owner or context.transactions.client.user,
     )
     target_kind(replace(table, properties=()), dict(table.properties))  # raises for unknown values
+    definition = replace(
+        definition, constraints=constraints.with_added(definition, (), definition.constraints)
+    )
     check_definition(definition)
     buckets = definition.bucketing.count if definition.bucketing else 0
     if definition.kind is TableKind.FULL_ACID and buckets > MAX_BUCKET + 1:  # Hive fails at the first INSERT
@@ -213,27 +216,6 @@ def add_columns(context: Context, name: TableName, columns: Sequence[Column]) ->
     """Append columns; rows written before have NULL in them."""
     with exclusive_table(context, name) as (table, txn):
         put_definition(context, table, replace(table, columns=(*table.columns, *columns)), txn)
-
-
-def alter_columns(
-    context: Context, name: TableName, edit: Callable[[TableDefinition, LayoutLevel], TableDefinition]
-) -> None:
-    """Change columns by a function of `core.schema.column_changes`; the partitions of a metastore get the same columns.
-
-    Raises its errors, and UnsupportedFeatureError if a constraint may name what changes.
-    """
-    with exclusive_table(context, name) as (table, txn):
-        edited = edit(table, context.layout_level(table))
-        kept = {(column.name, column.type) for column in edited.columns}
-        changed = {column.name for column in table.columns if (column.name, column.type) not in kept}
-        for constraint in context.catalog.enabled_constraints(name) if changed else ():
-            if constraint.column in changed or constraint.kind is ConstraintKind.CHECK:
-                raise errors.UnsupportedFeatureError(
-                    f"{name}: {', '.join(sorted(changed))} cannot change beside the constraint {constraint.name}: in Hive, ALTER TABLE "
-                    f"{name} DROP CONSTRAINT {constraint.name} first"
-                )
-        if edited != table:
-            put_definition(context, table, edited, txn)
 
 
 def set_properties(context: Context, name: TableName, changes: Mapping[str, str]) -> None:

@@ -27,6 +27,7 @@ from hiveacid.config.property_definitions import (
 from hiveacid.core.format.names import LayoutLevel
 from hiveacid.core.format.write_id_lists import ValidTxnList
 from hiveacid.core.model import (
+    ConstraintKind,
     DatabaseDefinition,
     Partition,
     TableDefinition,
@@ -246,11 +247,6 @@ class Migration:
             raise errors.UnsupportedFeatureError(
                 f"{table.name} is being converted: wait until that ends, or repeat an interrupted ALTER TABLE"
             )
-        for constraint in self.source.store.enabled_constraints(table.name):
-            raise errors.UnsupportedFeatureError(
-                f"{table.name} has the enabled {constraint}, which the migration would lose: ALTER TABLE {table.name} "
-                f"DROP CONSTRAINT {constraint.name} in Hive first"
-            )
         if self.target.store.maintained_by_hiveacid():
             return
         if state.invalid:
@@ -353,7 +349,12 @@ class Migration:
             if state.invalid:
                 changed[ADOPTED_INVALID.name] = ",".join(map(str, state.invalid))
         unmarked = state.table.without_properties(ADOPTED_TXN.name, ADOPTED_INVALID.name, MIGRATION.name)
-        return replace(unmarked.with_properties(changed), incarnation="")
+        constraints = self.source.store.constraints(state.table, keys=True)
+        if (
+            not self.target.store.maintained_by_hiveacid()
+        ):  # it knows a foreign key only beside the other table
+            constraints = tuple(one for one in constraints if one.kind is not ConstraintKind.FOREIGN_KEY)
+        return replace(unmarked.with_properties(changed), incarnation="", constraints=constraints)
 
     def _add_partitions_and_write_ids(self, state: MigratedTable) -> None:
         name, target = state.table.name, self.target.store

@@ -1,18 +1,12 @@
-"""Values that every package shares: identifiers, columns, tables, partitions, constraints.
-
-Hive enforces NOT NULL and CHECK on new rows, and uses the DEFAULT of a column that an INSERT leaves out
-(``SemanticAnalyzer.genConstraintsPlan``). Hive never enforces keys, and its SQL cannot enable them.
-"""
+"""Values that every package shares: identifiers, columns, tables, partitions, constraints."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import MISSING, dataclass, field, fields, replace
 from enum import StrEnum
 from html import escape
 from typing import NewType
-
-from hiveacid.errors import UnsupportedFeatureError
 
 TxnId = NewType("TxnId", int)
 WriteId = NewType("WriteId", int)
@@ -110,7 +104,8 @@ class TableDefinition:
 
     ``location`` is absolute (a path or a URI); ``properties`` are TBLPROPERTIES with their keys as given.
     ``incarnation``: a unique id that the store gives to each table that it creates. RENAME and ALTER keep it; a table that
-    is dropped and created again has another one. Empty until the store has created the table.
+    is dropped and created again has another one. Empty until the store has created the table. ``constraints``: as a store of
+    hiveacid keeps them; a metastore keeps them apart (`Catalog.constraints`).
     """
 
     name: TableName
@@ -125,6 +120,7 @@ class TableDefinition:
     owner: str = ""
     created_at: int = field(default=0)  # seconds since the epoch
     incarnation: str = field(default="", compare=False)
+    constraints: tuple[Constraint, ...] = ()
 
     def is_same_table(self, other: TableDefinition | None) -> bool:
         """Tell whether ``other`` defines this very table, perhaps altered since, not a later one of its name and directory."""
@@ -236,67 +232,38 @@ class DatabaseDefinition:
 
 
 class ConstraintKind(StrEnum):
-    """The kinds of constraints that Hive enforces."""
+    """The kinds of constraints; those of keys only inform."""
 
+    PRIMARY_KEY = "PRIMARY KEY"
+    FOREIGN_KEY = "FOREIGN KEY"
+    UNIQUE = "UNIQUE"
     NOT_NULL = "NOT NULL"
-    CHECK = "CHECK"
     DEFAULT = "DEFAULT"
+    CHECK = "CHECK"
 
 
 @dataclass(frozen=True)
 class Constraint:
-    """An enabled constraint.
+    """A constraint of a table; `core.schema.constraints` has the rules.
 
-    ``column``: lower case; None for a CHECK of the table. ``expression``: of a CHECK or DEFAULT, in Hive's SQL.
+    ``column``: lower case; None for a key, and for a CHECK of the table. ``expression``: of a CHECK or DEFAULT, in SQL.
+    ``enabled``: writers apply it. ``rely``: optimizers may trust it. ``key``: the columns of a key. ``parent``, ``parent_key``:
+    the table and columns that a foreign key refers to.
     """
 
     kind: ConstraintKind
     name: str
     column: str | None = None
     expression: str = ""
+    enabled: bool = True
+    rely: bool = True
+    key: tuple[str, ...] = ()
+    parent: TableName | None = None
+    parent_key: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         """Return the kind with its name: ``constraint nn_a (NOT NULL)``, ``constraint c1 (CHECK a < b)``."""
         return f"constraint {self.name} ({' '.join(filter(None, (self.kind.value, self.expression)))})"
-
-
-def require_no_check(table: TableName, constraints: Sequence[Constraint]) -> None:
-    """Refuse to write into a table with a CHECK constraint. Raises UnsupportedFeatureError."""
-    for constraint in constraints:
-        if constraint.kind is ConstraintKind.CHECK:
-            raise UnsupportedFeatureError(
-                f"{table} has the enabled {constraint}, which hiveacid does not evaluate: write these rows by Hive, or "
-                f"ALTER TABLE {table} DROP CONSTRAINT {constraint.name} in Hive"
-            )
-
-
-def require_no_default(
-    table: TableName, constraints: Sequence[Constraint], left_out: Collection[str]
-) -> None:
-    """Refuse to leave out columns that have a default. Raises UnsupportedFeatureError."""
-    for constraint in constraints:
-        if constraint.kind is ConstraintKind.DEFAULT and constraint.column in left_out:
-            raise UnsupportedFeatureError(
-                f"column {constraint.column} of {table} has the enabled {constraint}, which hiveacid does not evaluate: "
-                f"give {constraint.column} a value in the statement"
-            )
-
-
-def not_null_columns(constraints: Sequence[Constraint]) -> dict[str, Constraint]:
-    """Return the columns that may not be NULL, with their constraints."""
-    return {
-        constraint.column: constraint
-        for constraint in constraints
-        if constraint.kind is ConstraintKind.NOT_NULL and constraint.column is not None
-    }
-
-
-def null_violation(table: TableName, constraint: Constraint) -> str:
-    """Return the message for a row with NULL in a NOT NULL column; one line."""
-    text = (
-        f"column {constraint.column} of {table} is NULL in a new row, which the enabled {constraint} forbids"
-    )
-    return " ".join(f"{text}; nothing was written".split())
 
 
 class ShownAsText:

@@ -102,8 +102,11 @@ class Catalog(Protocol):
     def get_table(self, name: TableName) -> TableDefinition | None:
         """Return a table's definition; None if there is no table of that name, or if it is a view."""
 
-    def enabled_constraints(self, name: TableName) -> tuple[Constraint, ...]:
-        """Return the NOT NULL, CHECK and DEFAULT constraints that every writer of a table has to enforce."""
+    def constraints(self, table: TableDefinition, *, keys: bool = False) -> tuple[Constraint, ...]:
+        """Return the constraints of a table, those that only inform (``keys``) if they are wanted."""
+
+    def put_constraints(self, table: TableDefinition, constraints: Sequence[Constraint]) -> None:
+        """Replace the constraints of a table, those that inform included, under the caller's exclusive lock."""
 
     def list_tables(self, database: str) -> tuple[str, ...]:
         """Return the names of a database's tables, sorted."""

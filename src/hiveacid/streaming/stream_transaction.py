@@ -13,12 +13,9 @@ from hiveacid.core.model import (
     TableDefinition,
     TableKind,
     WriteId,
-    not_null_columns,
-    null_violation,
-    require_no_check,
 )
 from hiveacid.core.transactions.locks_and_conflicts import LockComponent
-from hiveacid.errors import ConstraintViolationError, StorageError
+from hiveacid.errors import StorageError
 from hiveacid.orc.stored_values import arrow_schema
 from hiveacid.orc.writing import RecordKeys, StripeBlock, encode_rows
 from hiveacid.ports.catalog import Catalog
@@ -26,6 +23,7 @@ from hiveacid.ports.file_system import FileSystem
 from hiveacid.ports.transactions import Operation, Start
 from hiveacid.spark.write.staged_files import StagedFile, StagedKind, TaskReport
 from hiveacid.storage.staging import delete_staging, new_staging_directory
+from hiveacid.streaming.row_constraints import RowConstraints
 from hiveacid.streaming.stream_target import StreamTarget, split_by_partition_and_bucket
 from hiveacid.table.cast_to_table_columns import single_batch
 from hiveacid.table.partitions import PartitionValues, partition_name
@@ -130,10 +128,11 @@ class StreamTransaction:
 
     def __post_init__(self) -> None:
         """Read the table's constraints, and name the staging directory."""
-        name = self.target.table.name
-        self._constraints = self.context.catalog.enabled_constraints(name)
-        require_no_check(name, self._constraints)
-        self._staging = new_staging_directory(self.target.table.location, self.txn.txn_id)
+        table = self.target.table
+        self._constraints = RowConstraints.of(
+            table, self.context.catalog.constraints(table), self.target.static
+        )
+        self._staging = new_staging_directory(table.location, self.txn.txn_id)
 
     @classmethod
     def begin(
@@ -141,7 +140,7 @@ class StreamTransaction:
     ) -> StreamTransaction | None:
         """Begin with the lock and the write id; None if the table was changed or replaced before the lock was granted.
 
-        Raises LockTimeoutError, and UnsupportedFeatureError for a table with a CHECK constraint.
+        Raises LockTimeoutError, and UnsupportedFeatureError for a CHECK that only Spark evaluates.
         """
         table, work = target.table, context.transactions
         name = table.name
@@ -176,8 +175,8 @@ class StreamTransaction:
         return self.outputs.write_id
 
     def write(self, rows: pa.RecordBatch) -> None:
-        """Add rows with the target's columns. Raises ConstraintViolationError for NULL in a NOT NULL column."""
-        self._require_not_null(rows)
+        """Add rows with the target's columns. Raises ConstraintViolationError for a row that violates a NOT NULL or CHECK."""
+        self._constraints.require(rows)
         for values, bucket, part in split_by_partition_and_bucket(
             self.target.table, self.target.dynamic, rows
         ):
@@ -192,14 +191,6 @@ class StreamTransaction:
     @property
     def _buffered(self) -> int:
         return sum(file.buffered for file in self._files.values())
-
-    def _require_not_null(self, rows: pa.RecordBatch) -> None:
-        names = self.target.table.partition_column_names
-        static = dict(zip(names, self.target.static, strict=False))
-        for column, constraint in not_null_columns(self._constraints).items():
-            null = static[column] is None if column in static else rows.column(column).null_count
-            if null:
-                raise ConstraintViolationError(null_violation(self.target.table.name, constraint))
 
     def commit(self) -> int:
         """Publish the files, then commit; return the number of rows.

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from hiveacid.core.model import (
+    Constraint,
     DatabaseDefinition,
     Partition,
     TableDefinition,
@@ -161,6 +162,14 @@ class MemoryCatalog(MemoryBase):
         """See :class:`hiveacid.ports.catalog.Catalog`."""
         if self._state.views.pop(refusals.table_name(name), None) is None:
             raise refusals.no_view(name)
+
+    def constraints(self, table: TableDefinition, *, keys: bool = False) -> tuple[Constraint, ...]:  # noqa: ARG002 - all
+        """Return those of the definition."""
+        return table.constraints
+
+    def put_constraints(self, table: TableDefinition, constraints: Sequence[Constraint]) -> None:
+        """Change the definition."""
+        self.alter_table(table.name, replace(table, constraints=tuple(constraints)))
 
     @synchronized
     def alter_table(

@@ -13,7 +13,6 @@ from hiveacid.core.compaction.figure_history import FigureRecord
 from hiveacid.core.compaction.queue_records import Compaction, Service
 from hiveacid.core.format.write_id_lists import ValidWriteIdList
 from hiveacid.core.model import (
-    Constraint,
     DatabaseDefinition,
     LockId,
     Partition,
@@ -193,10 +192,6 @@ class MemoryBase:
     def maintained_by_hiveacid(self) -> bool:
         """Return True: hiveacid's initiator, workers and cleaner maintain the tables."""
         return True
-
-    def enabled_constraints(self, name: TableName) -> tuple[Constraint, ...]:  # noqa: ARG002 - the same for all
-        """Return none: CREATE TABLE refuses them."""
-        return ()
 
 
 _Part = TypeVar("_Part", bound=MemoryBase)

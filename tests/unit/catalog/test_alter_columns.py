@@ -10,7 +10,8 @@ import pyarrow as pa
 import pytest
 
 import hiveacid
-from hiveacid.catalog.ddl import alter_columns, create_table, set_properties
+from hiveacid.catalog.alter_table import alter_columns
+from hiveacid.catalog.ddl import create_table, set_properties
 from hiveacid.config.setting_definitions import LAYOUT_LEVEL
 from hiveacid.core.model import Column, Constraint, ConstraintKind, TableDefinition, TableName
 from hiveacid.core.schema.column_changes import ColumnChange, change_column, drop_columns, replace_columns
@@ -92,9 +93,9 @@ def test_a_definition_that_cannot_be_is_refused(context: Context) -> None:
 
 
 def test_columns_beside_constraints_stay(context: Context, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Constraints of a metastore: a CHECK may name any column, the others name their own."""
+    """A CHECK names the columns in its text, the others name their own."""
     constraints = [Constraint(ConstraintKind.NOT_NULL, "nn", "id")]
-    monkeypatch.setattr(type(context.catalog), "enabled_constraints", lambda *_: tuple(constraints))
+    monkeypatch.setattr(type(context.catalog), "constraints", lambda *_, **__: tuple(constraints))
     with pytest.raises(UnsupportedFeatureError, match="id cannot change beside the constraint nn"):
         change(context, ColumnChange("id", "k"))
     change(context, ColumnChange("id", comment="the key"))

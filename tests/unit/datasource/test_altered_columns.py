@@ -9,7 +9,8 @@ import pyarrow as pa
 import pytest
 
 import hiveacid
-from hiveacid.catalog.ddl import alter_columns, create_table
+from hiveacid.catalog.alter_table import alter_columns
+from hiveacid.catalog.ddl import create_table
 from hiveacid.core.model import Column, TableDefinition, TableName
 from hiveacid.core.schema.column_changes import ColumnChange, change_column
 from hiveacid.core.schema.storage_formats import ORC

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from hiveacid.core.model import Bucketing, Column, StorageFormat, TableDefinition, ViewDefinition
+from hiveacid.core.model import Bucketing, Column, Constraint, StorageFormat, TableDefinition, ViewDefinition
+from hiveacid.core.schema.constraints import ONE_PER_COLUMN, clause
 from hiveacid.core.schema.storage_formats import SERIALIZATION_FORMAT
 from hiveacid.core.schema.types import parse_type, quote_name, quoted_type_text
 
@@ -24,8 +25,10 @@ _ESCAPES = str.maketrans(
 )
 
 
-def show_create_table(table: TableDefinition, *, with_database: bool = True) -> str:
-    """Return the CREATE TABLE statement of a table.
+def show_create_table(
+    table: TableDefinition, constraints: Sequence[Constraint] = (), *, with_database: bool = True
+) -> str:
+    """Return the CREATE TABLE statement of a table. ``constraints`` have their names and options, of which Hive shows some.
 
     Like Hive, leave the database out (``with_database=False``) if SHOW CREATE TABLE names the table without it.
     """
@@ -35,17 +38,20 @@ def show_create_table(table: TableDefinition, *, with_database: bool = True) -> 
     lines = [
         f"CREATE {'EXTERNAL ' if table.external else ''}TABLE {name}(",
         _joined(
-            f"{quote_name(column.name)} {quoted_type_text(parse_type(column.type))}{_comment(column)}"
-            for column in table.columns
+            [
+                *(
+                    _column(column, quoted_type_text(parse_type(column.type)), constraints)
+                    for column in table.columns
+                ),
+                *(clause(one) for one in constraints if one.kind not in ONE_PER_COLUMN),
+            ]
         )
         + ")",
     ]
     if table.comment is not None:
         lines.append(f"COMMENT {_quoted(table.comment)}")
     if table.partition_columns:
-        columns = _joined(
-            f"{quote_name(column.name)} {column.type}{_comment(column)}" for column in table.partition_columns
-        )
+        columns = _joined(_column(column, column.type, constraints) for column in table.partition_columns)
         lines += ["PARTITIONED BY ( ", f"{columns})"]
     if table.bucketing is not None:
         lines += _buckets(table.bucketing)
@@ -72,6 +78,13 @@ def show_create_view(view: ViewDefinition, *, with_database: bool = True) -> str
 
 def _joined(members: Iterable[str]) -> str:
     return ", \n".join(f"  {member}" for member in members)
+
+
+def _column(column: Column, kind: str, constraints: Sequence[Constraint]) -> str:
+    own = (
+        f" {clause(one)}" for one in constraints if one.kind in ONE_PER_COLUMN and one.column == column.name
+    )
+    return f"{quote_name(column.name)} {kind}{''.join(own)}{_comment(column)}"
 
 
 def _comment(column: Column) -> str:

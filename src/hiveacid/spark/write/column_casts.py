@@ -1,4 +1,4 @@
-"""Fit rows to a table: the right columns, in the table's order, cast to its types, and checked for NOT NULL.
+"""Fit rows to a table: the right columns, in the table's order, cast to its types, and checked for NOT NULL and CHECK.
 
 The checks are part of the plan that writes the rows, so a violation fails the job.
 """
@@ -6,16 +6,17 @@ The checks are part of the plan that writes the rows, so a violation fails the j
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from hiveacid.core.format.names import ROW_ID
-from hiveacid.core.model import Constraint, TableDefinition, not_null_columns, null_violation
-from hiveacid.core.schema.types import parse_type, quote_name
+from hiveacid.core.model import DEFAULT_PARTITION, Constraint, TableDefinition
+from hiveacid.core.schema.constraints import TEXTS, checks, not_null_columns, violation
+from hiveacid.core.schema.types import is_primitive, parse_type, quote_name
 from hiveacid.errors import SchemaMismatchError, did_you_mean_any, no_such_column
-from hiveacid.spark.formats.expressions import cast, named, renamed, selected
+from hiveacid.spark.formats.expressions import cast, named, parenthesised, renamed, selected
 from hiveacid.spark.formats.types import assignment_cast, column_type, store_cast
 from hiveacid.spark.session.capabilities import SparkEnvironment
 from hiveacid.spark.write.sort_and_stage import ACTION, Action
@@ -30,8 +31,9 @@ def fit_columns(
     columns: Sequence[str] | None,
     *,
     by_name: bool,
+    defaults: Mapping[str, str] | None = None,
 ) -> DataFrame:
-    """Return the rows with the table's columns: names, order, types; columns not given are NULL.
+    """Return the rows with the table's columns: names, order, types; columns not given have their ``defaults`` (SQL), or NULL.
 
     ``static``: partition columns that the rows don't have. ``columns``: the table's columns that the frame's columns
     belong to, by position (default: all). ``by_name``: match the frame's names instead. Raises NoSuchColumnError,
@@ -39,8 +41,12 @@ def fit_columns(
     """
     wanted = [c for c in table.all_columns if c.name not in static]
     given = _given_names(table, frame, [c.name for c in wanted], columns, by_name=by_name)
-    fields = dict(zip(given, frame.schema.fields, strict=True))
     frame = frame if frame.columns == given else renamed(frame, given)
+    absent = {name: text for name, text in (defaults or {}).items() if name not in given}
+    if absent:
+        added = [named(parenthesised(text), name) for name, text in absent.items()]
+        frame, given = selected(frame, [*map(quote_name, given), *added]), [*given, *absent]
+    fields = dict(zip(given, frame.schema.fields, strict=True))
     values = []
     for c in wanted:
         value = cast("NULL", column_type(c))
@@ -113,51 +119,59 @@ def add_static_partition_columns(
     return rows.select(*columns)
 
 
-def add_missing_columns(table: TableDefinition, rows: DataFrame) -> DataFrame:
-    """Return rows with NULL in the table's columns that they lack."""
-    have = {name.lower() for name in rows.columns}
-    lacking = [
-        F.lit(None).cast(column_type(c)).alias(c.name) for c in table.all_columns if c.name not in have
-    ]
-    return rows.select("*", *lacking)
-
-
 def empty_rows(env: SparkEnvironment, table: TableDefinition) -> DataFrame:
     """Return no rows with the table's data columns."""
     nulls = [F.lit(None).cast(column_type(c)).alias(c.name) for c in table.columns]
     return env.spark.range(0).select(*nulls).where("false")
 
 
-def check_not_null_rows(
+def constrained_rows(
     table: TableDefinition, frame: DataFrame, constraints: Sequence[Constraint]
 ) -> DataFrame:
-    """Return new rows; one with NULL in a NOT NULL column fails the job (``[HIVEACID_CONSTRAINT]``).
+    """Return new rows; one that violates a NOT NULL or CHECK fails the job (``[HIVEACID_CONSTRAINT]``).
 
     A projection, not a filter: Spark moves filters below joins, where rows that are never written would fail, too.
     """
-    checks = not_null_columns(constraints)
-    texts = [_checked_column(table, name, checks.get(name)) for name in frame.columns]
-    return selected(frame, texts) if checks else frame
+    frame = selected(frame, _as_read(table, frame.columns))
+    return selected(frame, _checked_columns(table, frame.columns, constraints))
 
 
-def check_not_null_changed_rows(
+def constrained_changes(
     table: TableDefinition, changes: DataFrame, constraints: Sequence[Constraint]
 ) -> DataFrame:
-    """Return changes for `stage_changed_rows`, with the same check on updated and inserted rows."""
-    checks = not_null_columns(constraints)
-    columns = [column.name for column in table.all_columns]
-    texts = [_checked_column(table, name, checks.get(name), _WRITES) for name in columns]
-    return selected(changes, [ACTION, ROW_ID, *texts]) if checks else changes
+    """Return changes for `stage_changed_rows`, with the same checks on updated and inserted rows."""
+    keys, names = (ACTION, ROW_ID), table.column_names
+    changes = selected(changes, [*keys, *_as_read(table, names)])
+    return selected(changes, [*keys, *_checked_columns(table, names, constraints, _WRITES)])
 
 
-def _checked_column(
-    table: TableDefinition, column: str, constraint: Constraint | None, when: str = ""
-) -> str:
-    value = quote_name(column)
-    if constraint is None:
-        return value
-    message = f"[HIVEACID_CONSTRAINT] {null_violation(table.name, constraint)}"
+def _as_read(table: TableDefinition, names: Sequence[str]) -> Iterator[str]:
+    """Yield the texts of columns with the values that readers will see: the empty text of a partition is NULL."""
+    texts = {c.name: c.type for c in table.partition_columns if is_primitive(c.type, TEXTS)}
+    for name in names:
+        value = quote_name(name)
+        whole = f"rtrim({value})" if texts.get(name, "").startswith("char") else value
+        empty = f"{whole} IN ('', '{DEFAULT_PARTITION}')"
+        yield f"if({empty}, NULL, {value}) AS {value}" if name in texts else value
+
+
+def _checked_columns(
+    table: TableDefinition, names: Sequence[str], constraints: Sequence[Constraint], when: str = "true"
+) -> Iterator[str]:
+    """Yield the texts of columns; that of the first one evaluates the CHECKs, of which NULL passes."""
+    not_null = not_null_columns(constraints)
+    for number, name in enumerate(names):
+        checked = value = quote_name(name)
+        if name in not_null:
+            checked = f"coalesce({value}, {_failure(table, not_null[name])})"
+        for check in checks(constraints) if number == 0 else ():
+            violated = f"NOT {parenthesised(check.expression)}"
+            checked = f"CASE WHEN {violated} THEN {_failure(table, check)} ELSE {checked} END"
+        yield value if checked == value else str(named(f"if({when}, {checked}, {value})", name))
+
+
+def _failure(table: TableDefinition, constraint: Constraint) -> str:
+    message = f"[HIVEACID_CONSTRAINT] {violation(table.name, constraint)}"
     # Settings change how a quote in a literal is written, and Spark replaces ${variables}: such characters come by number.
     text = re.sub(r"['\\$]", lambda found: f"', chr({ord(found[0])}), '", message)
-    checked = f"coalesce({value}, raise_error(concat('{text}')))"
-    return str(named(f"if({when}, {checked}, {value})" if when else checked, column))
+    return f"raise_error(concat('{text}'))"

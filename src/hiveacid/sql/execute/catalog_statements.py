@@ -13,7 +13,7 @@ from typing import Any
 
 from pyspark.sql import DataFrame
 
-from hiveacid.catalog import databases, ddl
+from hiveacid.catalog import alter_table, databases, ddl
 from hiveacid.catalog import rename_partition as rename
 from hiveacid.config import Settings, setting_definitions
 from hiveacid.config.property_definitions import (
@@ -60,6 +60,7 @@ from hiveacid.table.cleaning.delete_files import remove_table, without_owner
 from hiveacid.table.context import Context
 from hiveacid.table.definition import lock_of_location
 from hiveacid.table.partitions import static_values
+from hiveacid.table.write.constraints import require_evaluable
 from hiveacid.table.write.insert import InsertOptions, write_rows
 from hiveacid.table.write.publish import WriteReport
 
@@ -127,13 +128,27 @@ def add_columns(execution: ExecutionContext, statement: definitions.AddColumns) 
 def change_column(execution: ExecutionContext, statement: definitions.ChangeColumn) -> None:
     """ALTER TABLE CHANGE COLUMN, ALTER COLUMN and RENAME COLUMN."""
     edit = partial(column_changes.change_column, change=statement.change)
-    ddl.alter_columns(execution.context, execution.find(statement.table), edit)
+    alter_table.alter_columns(execution.context, execution.find(statement.table), edit, statement.constraint)
+
+
+def add_constraint(execution: ExecutionContext, statement: definitions.AddConstraint) -> None:
+    """ALTER TABLE ADD CONSTRAINT."""
+    name = execution.find(statement.table)
+    alter_table.add_constraint(
+        execution.context, name, definitions.in_database(statement.constraint, name.database)
+    )
+
+
+def drop_constraint(execution: ExecutionContext, statement: definitions.DropConstraint) -> None:
+    """ALTER TABLE DROP CONSTRAINT."""
+    name = execution.find(statement.table)
+    alter_table.drop_constraint(execution.context, name, statement.constraint, if_exists=statement.if_exists)
 
 
 def replace_columns(execution: ExecutionContext, statement: definitions.ReplaceColumns) -> None:
     """ALTER TABLE REPLACE COLUMNS."""
     edit = partial(column_changes.replace_columns, columns=statement.columns)
-    ddl.alter_columns(execution.context, execution.find(statement.table), edit)
+    alter_table.alter_columns(execution.context, execution.find(statement.table), edit)
 
 
 def drop_columns(execution: ExecutionContext, statement: definitions.DropColumns) -> None:
@@ -143,7 +158,7 @@ def drop_columns(execution: ExecutionContext, statement: definitions.DropColumns
     def edit(table: TableDefinition, _: object) -> TableDefinition:
         return column_changes.drop_columns(table, columns, if_exists=if_exists)
 
-    ddl.alter_columns(execution.context, execution.find(statement.table), edit)
+    alter_table.alter_columns(execution.context, execution.find(statement.table), edit)
 
 
 def set_properties(execution: ExecutionContext, statement: definitions.SetTableProperties) -> None:
@@ -309,6 +324,7 @@ def create_table(execution: ExecutionContext, statement: CreateTable) -> DataFra
             report = create_from(execution, statement, bound_frame(binder, statement.query))
         return write_result(context.env, report)
     table = new_table_definition(execution, statement)
+    require_evaluable(execution.context, table, table.constraints)
     ddl.create_table(execution.context, table, if_not_exists=statement.if_not_exists)
     return None
 
@@ -395,6 +411,10 @@ def replace_with(
     leaves the old table as it was.
     """
     context = execution.context
+    if context.catalog.constraints(table):
+        raise UnsupportedFeatureError(
+            f"{table.name} has constraints, which other columns would lose: INSERT OVERWRITE replaces its rows; or DROP TABLE first"
+        )
     columns = hive_columns_of(frame)
     statement = _with_query_columns(statement, columns)
     content = replace(

@@ -42,6 +42,7 @@ from hiveacid.sql.statements.dml import (
 )
 from hiveacid.table.partitions import partition_name, static_values
 from hiveacid.table.read.history_and_time_travel import Instant
+from hiveacid.table.write.constraints import default_values
 from hiveacid.table.write.insert import InsertOptions, insert, insert_lock
 from hiveacid.table.write.load import LoadOptions, load
 from hiveacid.table.write.merge import Merge as TableMerge
@@ -63,7 +64,7 @@ def insert_rows(execution: ExecutionContext, statement: Insert) -> DataFrame:
         with errors_at(statement.table.line, statement.table.column):
             report = run_with_retry(execution.context, name, "OVERWRITE", joined, run, exclusive=True)
         return write_result(execution.context.env, report)
-    options = _options(statement, text, spec_values(execution, statement.partition))
+    text, options = _options(execution, statement, text, spec_values(execution, statement.partition))
     rows = partial(_rows, execution, text)
     # The source of an overwrite is read under the lock, because it may be the target.
     source = rows if statement.overwrite else rows(joined)
@@ -83,37 +84,40 @@ def _replace_in_txn(
     with execution.binder(txn) as binder:
         expressions = BoundExpressions(binder)
         where = expressions.required(condition)
-        rows = _bound_rows(binder, statement.full_query)
         wanted = table.column_names
-        left_out = () if _without_defaults(statement.query) is statement.query else wanted
+        query, _ = _with_defaults(execution, table.name, statement.full_query, wanted)
+        rows = bound_frame(binder, query)
         if len(rows.columns) != len(wanted):
             raise SchemaMismatchError(
                 f"{len(wanted)} columns are to be filled ({', '.join(wanted)}), but the rows have {len(rows.columns)}"
             )
         with spark_errors_at_source(*expressions.pieces, before=BEFORE_EXPRESSION):
-            return Replacement(execution.context, rows.toDF(*wanted), where, left_out).run(table, txn)
+            return Replacement(execution.context, rows.toDF(*wanted), where).run(table, txn)
 
 
-def _options(statement: Insert, text: Slice, partition: Mapping[str, object] | None) -> InsertOptions:
-    return InsertOptions(
+def _options(
+    execution: ExecutionContext, statement: Insert, text: Slice, partition: Mapping[str, object] | None
+) -> tuple[Slice, InsertOptions]:
+    """Return the query with default values in place of the word DEFAULT, and the options of the INSERT."""
+    name = execution.find(statement.table)
+    given = {column for column, value in (partition or {}).items() if value is not ...}
+    names = [column for column in execution.context.require(name).column_names if column not in given]
+    columns = [column.lower() for column in statement.columns or names]
+    text, defaults = _with_defaults(execution, name, text, columns)
+    return text, InsertOptions(
         partition=partition,
         overwrite=statement.overwrite,
         columns=statement.columns,
         by_name=statement.by_name,
         small=_is_values(text),
         if_not_exists=statement.if_not_exists,
-        defaults=_without_defaults(text) is not text,
+        defaults=defaults,
     )
 
 
 def _rows(execution: ExecutionContext, text: Slice, txn: Transaction | None) -> DataFrame:
     with execution.binder(txn) as binder:
-        return _bound_rows(binder, text)
-
-
-def _bound_rows(binder: Binder, text: Slice) -> DataFrame:
-    # DEFAULT is NULL (columns with another default: `InsertOptions.defaults`)
-    return bound_frame(binder, _without_defaults(text))
+        return bound_frame(binder, text)
 
 
 def multi_insert(execution: ExecutionContext, statement: MultiInsert) -> DataFrame:
@@ -129,10 +133,13 @@ def multi_insert(execution: ExecutionContext, statement: MultiInsert) -> DataFra
     locks = _locks(execution, statement, names, partitions)
     with context.transactions.scope(context.settings, execution.joined) as txn:
         txn.lock(locks)  # all at once and before the snapshot, because a target may be a source, too
-        texts = [statement.leg_query(leg) for leg in statement.legs]
+        prepared = [
+            _options(execution, leg, statement.leg_query(leg), partition)
+            for leg, partition in zip(statement.legs, partitions, strict=True)
+        ]
         # All are planned before the first writes: a transaction sees its own writes, but an INSERT must not see the others'.
         with execution.binder(txn) as binder:  # one for all: the query of a view is analysed once
-            frames = [_bound_rows(binder, text) for text in texts]
+            frames = [bound_frame(binder, text) for text, _ in prepared]
             source = statement.leg_query(replace(statement.legs[0], query=Slice("SELECT 1")))
             # Each INSERT reads the source again: random functions, also in a view, would give it other rows.
             unsteady = unsteady_expression(bound_frame(binder, source))
@@ -142,12 +149,12 @@ def multi_insert(execution: ExecutionContext, statement: MultiInsert) -> DataFra
                 )
             frames = at_one_moment(context.env, frames)
         reports = []
-        legs = [*zip(names, statement.legs, texts, partitions, frames, strict=True)]
+        legs = [*zip(names, statement.legs, prepared, frames, strict=True)]
         # An overwrite goes first: after an INSERT INTO with the same dynamic partition it would hide the rows of that one.
         legs.sort(key=lambda entry: not entry[1].overwrite)
-        for name, leg, text, partition, frame in legs:
+        for name, leg, (text, options), frame in legs:
             with errors_at(leg.table.line, leg.table.column), spark_errors_at_source(text):
-                reports.append(insert(context, name, frame, _options(leg, text, partition), txn))
+                reports.append(insert(context, name, frame, options, txn))
     return write_result(context.env, *reports)
 
 
@@ -238,25 +245,34 @@ def _is_values(text: Slice) -> bool:
     return text.tokens[0].keyword == "VALUES"
 
 
-def _without_defaults(text: Slice) -> Slice:
-    """Return VALUES with NULL for each value DEFAULT, of the same length; other texts as they are.
+def _with_defaults(
+    execution: ExecutionContext, name: TableName, text: Slice, columns: Sequence[str]
+) -> tuple[Slice, Mapping[str, str] | None]:
+    """Return VALUES with the default of its column for each value DEFAULT, and all defaults; other texts as they are, and None.
 
+    NULL, the default of most columns, is as long as the word, so that positions in errors stay. ``columns``: those of the values.
     Inside another expression the word stays, and Spark refuses it.
     """
     if not _is_values(text):
-        return text
-    tokens, defaults, depth = text.tokens, [], 0
+        return text, None
+    tokens, words, depth, place = text.tokens, [], 0, 0
     for before, token, after in zip(tokens, tokens[1:], tokens[2:], strict=False):
         depth += (before.keyword == "(") - (before.keyword == ")")
+        place = (
+            place + (before.keyword == ",") if depth == 1 and before.keyword != "(" else place * (depth > 1)
+        )
         alone = before.keyword in {"(", ","} and after.keyword in {")", ","}
         if token.keyword == "DEFAULT" and alone and depth <= 1:
-            defaults.append(token)
-    if not defaults:
-        return text
-    letters = [*text.text]
-    for token in defaults:
-        letters[token.start : token.end] = "NULL   "
-    return replace(text, text="".join(letters))
+            words.append((token, columns[place] if place < len(columns) else ""))
+    if not words:
+        return text, None
+    table = execution.context.require(name)
+    defaults = default_values(execution.context, table, table.column_names)
+    whole = text.text
+    for token, column in reversed(words):
+        value = f"({defaults[column]})" if column in defaults else "NULL   "
+        whole = f"{whole[: token.start]}{value}{whole[token.end :]}"
+    return replace(text, text=whole), defaults
 
 
 def update(execution: ExecutionContext, statement: Update) -> DataFrame:

@@ -216,6 +216,8 @@ _ALONE: Mapping[type, Executor] = {
     definitions.RenameTable: catalog_statements.rename_table,
     definitions.AddColumns: catalog_statements.add_columns,
     definitions.ChangeColumn: catalog_statements.change_column,
+    definitions.AddConstraint: catalog_statements.add_constraint,
+    definitions.DropConstraint: catalog_statements.drop_constraint,
     definitions.ReplaceColumns: catalog_statements.replace_columns,
     definitions.DropColumns: catalog_statements.drop_columns,
     definitions.SetTableOwner: catalog_statements.set_owner,

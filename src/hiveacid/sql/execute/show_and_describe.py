@@ -15,12 +15,15 @@ from hiveacid.config.setting_definitions import REGISTRY
 from hiveacid.core.model import (
     Bucketing,
     Column,
+    Constraint,
     Partition,
     TableDefinition,
     TableName,
     ViewDefinition,
     partition_value_shown,
 )
+from hiveacid.core.schema.constraints import clause
+from hiveacid.core.schema.constraints import described as describe_constraints
 from hiveacid.core.schema.partitions import matching_partitions
 from hiveacid.core.schema.show_create import show_create_table, show_create_view
 from hiveacid.core.schema.storage_formats import file_kind
@@ -86,7 +89,9 @@ def create_table(execution: ExecutionContext, statement: administration.ShowCrea
     if isinstance(relation, TableDefinition):
         # CREATE TABLE refuses those that hiveacid keeps for itself
         properties = [pair for pair in relation.properties if pair[0] not in RESERVED_PROPERTIES]
-        text = show_create_table(replace(relation, properties=tuple(properties)), with_database=with_database)
+        shown = replace(relation, properties=tuple(properties))
+        constraints = execution.context.catalog.constraints(relation, keys=True)
+        text = show_create_table(shown, constraints, with_database=with_database)
     else:
         text = show_create_view(relation, with_database=with_database)
     return string_rows(execution.context.env, ("createtab_stmt",), [(line,) for line in text.split("\n")])
@@ -327,10 +332,12 @@ def describe_table(execution: ExecutionContext, statement: DescribeTable) -> Dat
     context = execution.context
     view = find_hiveacid_view(context, statement.table)
     if view is not None and not statement.partition:
-        return string_rows(context.env, _HEADINGS, _rows(view, None, statement))
+        return string_rows(context.env, _HEADINGS, _rows(view, None, statement, ()))
     table = context.require(execution.find(statement.table))
     partition = find_partition(execution, table, statement.partition) if statement.partition else None
-    return string_rows(context.env, _HEADINGS, _rows(table, partition, statement))
+    styled = statement.style and statement.column is None
+    constraints = context.catalog.constraints(table, keys=True) if styled else ()
+    return string_rows(context.env, _HEADINGS, _rows(table, partition, statement, constraints))
 
 
 def describe_history(execution: ExecutionContext, statement: DescribeHistory) -> DataFrame:
@@ -343,7 +350,12 @@ def describe_detail(execution: ExecutionContext, statement: DescribeDetail) -> D
     return Inspect(execution.context, execution.find(statement.table), execution.joined).detail()
 
 
-def _rows(described: Described, partition: Partition | None, statement: DescribeTable) -> list[Row]:
+def _rows(
+    described: Described,
+    partition: Partition | None,
+    statement: DescribeTable,
+    constraints: Sequence[Constraint],
+) -> list[Row]:
     columns = [_column(column) for column in described.columns]
     partition_columns: list[Row] = []
     if isinstance(described, TableDefinition):
@@ -360,8 +372,10 @@ def _rows(described: Described, partition: Partition | None, statement: Describe
         rows += [_BLANK, ("# Partition Information", None, None), _COLUMNS, *partition_columns]
     if formatted:
         rows += _details(described, partition)
+        rows += [_BLANK, *describe_constraints(described.name, constraints)] if constraints else []
     elif statement.style == "extended":
         rows += [_BLANK, ("Detailed Table Information", _in_one_line(described, partition), "")]
+        rows += [("Constraints", ", ".join(map(clause, constraints)), "")] if constraints else []
     return rows
 
 

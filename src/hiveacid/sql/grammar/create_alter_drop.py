@@ -15,6 +15,7 @@ from hiveacid.sql.grammar.admin import unsupported
 from hiveacid.sql.grammar.advice import ALTERATIONS
 from hiveacid.sql.grammar.create_table import QUERY_WORDS, create_table, query_of
 from hiveacid.sql.grammar.cursor import Cursor
+from hiveacid.sql.grammar.table_clauses import take_column_constraint, take_table_constraint
 from hiveacid.sql.statements import (
     PartitionSpec,
     Properties,
@@ -27,8 +28,6 @@ from hiveacid.sql.statements import (
 
 COMPACTIONS = frozenset({"minor", "major", "rebalance"})
 _DATABASE = ("DATABASE", "SCHEMA", "NAMESPACE")
-_CONSTRAINTS = frozenset({"CONSTRAINT", "NOT", "DEFAULT", "CHECK", "PRIMARY", "UNIQUE", "REFERENCES"})
-_CONSTRAINT_ADVICE = "constraints and defaults of a column are not changed: test the rows where they are written; in a metastore, let Hive do it"
 _COLUMN_VERBS = frozenset({"ADD", "CHANGE", "REPLACE"})
 _VIEW_WORDS = frozenset({"VIEW", "TEMPORARY", "TEMP", "GLOBAL"})
 
@@ -179,17 +178,21 @@ def _change_column(cursor: Cursor, table: TableRef) -> Statement:
         )
     new = cursor.flexible_name("the column's new name")
     change = ColumnChange(column, name=new, type=cursor.type())
-    if cursor.next.keyword in _CONSTRAINTS:
-        return unsupported(cursor, _CONSTRAINT_ADVICE, table)
-    return definitions.ChangeColumn(table, _column_clauses(cursor, change))
+    constraint = take_column_constraint(cursor, new)
+    return definitions.ChangeColumn(table, _column_clauses(cursor, change), constraint)
 
 
 def _alter_column(cursor: Cursor, table: TableRef) -> Statement:
     """Parse behind ALTER (Spark)."""
     cursor.take("COLUMN")
     change = ColumnChange(_column_of_table(cursor))
-    if cursor.next.keyword in {"SET", "DROP"}:
-        return unsupported(cursor, _CONSTRAINT_ADVICE, table)
+    if cursor.take("SET"):
+        constraint = take_column_constraint(cursor, change.column)
+        if constraint is None:
+            cursor.fail("NOT NULL or DEFAULT")
+        return definitions.AddConstraint(table, constraint)
+    if cursor.sees("DROP"):
+        return unsupported(cursor, f"write ALTER TABLE {table} DROP CONSTRAINT and its name", table)
     if cursor.take("TYPE"):
         change = replace(change, type=cursor.type())
     start = cursor.next
@@ -265,6 +268,9 @@ def _add(cursor: Cursor, table: TableRef) -> Statement:
         )
         cursor.take_one("RESTRICT", "CASCADE")
         return definitions.AddColumns(table, columns)
+    constraint = take_table_constraint(cursor)
+    if constraint is not None:
+        return definitions.AddConstraint(table, constraint)
     if_not_exists = cursor.take("IF", "NOT", "EXISTS")
     partitions: list[definitions.AddedPartition] = []
     while cursor.sees("PARTITION"):
@@ -272,7 +278,7 @@ def _add(cursor: Cursor, table: TableRef) -> Statement:
         location = cursor.string("a path in quotes") if cursor.take("LOCATION") else None
         partitions.append(definitions.AddedPartition(spec, location))
     if not partitions:
-        cursor.fail("PARTITION (...)" if if_not_exists else "COLUMNS or PARTITION (...)")
+        cursor.fail("PARTITION (...)" if if_not_exists else "COLUMNS, CONSTRAINT or PARTITION (...)")
     return definitions.AddPartitions(table, tuple(partitions), if_not_exists)
 
 
@@ -286,6 +292,9 @@ def _drop(cursor: Cursor, table: TableRef) -> Statement:
             while cursor.take(","):
                 names = (*names, _column_of_table(cursor))
         return definitions.DropColumns(table, names, if_exists)
+    if cursor.take("CONSTRAINT"):
+        if_exists = cursor.take("IF", "EXISTS")
+        return definitions.DropConstraint(table, cursor.name("the constraint's name"), if_exists)
     if_exists = cursor.take("IF", "EXISTS")
     specs: list[PartitionSpec] = []
     while not specs or cursor.take(","):

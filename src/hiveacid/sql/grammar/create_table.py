@@ -1,7 +1,7 @@
 """CREATE TABLE in Hive's grammar (``HiveParser.g``, createTableStatement).
 
 Clauses may come in any order, each once. The output of SHOW CREATE TABLE of Hive 3 and Hive 4 parses unchanged.
-Clauses whose meaning this project cannot keep (STORED BY, SKEWED BY, enforced constraints, temporary tables) are
+Clauses whose meaning this project cannot keep (STORED BY, SKEWED BY, temporary tables) are
 refused, not ignored.
 """
 
@@ -10,13 +10,12 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 
 from hiveacid.config.property_definitions import TRANSACTIONAL, TRANSACTIONAL_PROPERTIES
-from hiveacid.core.model import Bucketing, Column
+from hiveacid.core.model import Bucketing, Column, Constraint
 from hiveacid.core.schema.storage_formats import ORC
 from hiveacid.core.schema.types import Primitive, parse_type
 from hiveacid.spark.parser.lexer import Token
 from hiveacid.sql.grammar.cursor import Cursor
 from hiveacid.sql.grammar.table_clauses import (
-    Enforced,
     StorageClauses,
     take_column_constraint,
     take_storage_clause,
@@ -37,7 +36,7 @@ class _Draft:
     if_not_exists: bool
     columns: dict[str, tuple[Column, Token]] = field(default_factory=dict)
     partitions: dict[str, tuple[Column, Token]] = field(default_factory=dict)
-    enforced: Enforced = field(default_factory=list)
+    constraints: list[Constraint] = field(default_factory=list)
     storage: StorageClauses = field(default_factory=StorageClauses)
     bucketing: Bucketing | None = None
     bucket_tokens: dict[str, Token] = field(default_factory=dict)
@@ -109,13 +108,16 @@ def _table_name(cursor: Cursor) -> TableRef:
 
 def _columns(cursor: Cursor, draft: _Draft) -> None:
     def member() -> None:
-        if not take_table_constraint(cursor, draft.enforced):
-            _add(cursor, draft.columns, _column(cursor, draft.enforced))
+        constraint = take_table_constraint(cursor)
+        if constraint is None:
+            _add(cursor, draft.columns, _column(cursor, draft))
+        else:
+            draft.constraints.append(constraint)
 
     cursor.list_of(member)
 
 
-def _column(cursor: Cursor, enforced: Enforced) -> tuple[Column, Token]:
+def _column(cursor: Cursor, draft: _Draft) -> tuple[Column, Token]:
     token = cursor.next
     name = cursor.flexible_name("a column name")
     type_text = cursor.type()
@@ -123,7 +125,9 @@ def _column(cursor: Cursor, enforced: Enforced) -> tuple[Column, Token]:
     while cursor.next.keyword not in {",", ")"}:
         if cursor.take("COMMENT"):
             comment = cursor.string("a comment in quotes")
-        elif not take_column_constraint(cursor, enforced):
+        elif (constraint := take_column_constraint(cursor, name)) is not None:
+            draft.constraints.append(constraint)
+        else:
             cursor.fail("',' or ')' or COMMENT")
     return Column(name, type_text, comment), token
 
@@ -197,7 +201,7 @@ def _partition_column(cursor: Cursor, draft: _Draft) -> None:
     if cursor.ahead(1).keyword in {",", ")"}:
         _add(cursor, draft.partitions, (Column(cursor.name("a column name"), ""), token))
         return
-    _add(cursor, draft.partitions, _column(cursor, draft.enforced))
+    _add(cursor, draft.partitions, _column(cursor, draft))
 
 
 def _buckets(cursor: Cursor, draft: _Draft) -> None:
@@ -231,12 +235,6 @@ def _direction(cursor: Cursor) -> bool:
 
 
 def _finish(cursor: Cursor, draft: _Draft) -> CreateTable:
-    if draft.enforced:
-        kind, token = draft.enforced[0]
-        cursor.refuse(
-            f"{kind} is not supported, as nothing here would enforce it: leave it out or add DISABLE NOVALIDATE",
-            token,
-        )
     if not draft.columns and draft.query is None:
         cursor.fail("columns in parentheses or AS and a query", cursor.next)
     if draft.columns and draft.query is not None:
@@ -260,6 +258,7 @@ def _finish(cursor: Cursor, draft: _Draft) -> CreateTable:
         external=draft.external,
         if_not_exists=draft.if_not_exists,
         query=draft.query,
+        constraints=tuple(draft.constraints),
     )
 
 

@@ -1,17 +1,15 @@
 """Clauses of CREATE TABLE: ROW FORMAT, STORED AS and Spark's USING; and constraints.
 
-A constraint that no engine enforces has no effect on the data and is ignored. Hive enforces NOT NULL, DEFAULT and CHECK on
-every write, unless DISABLE follows. They are refused, because hiveacid would write rows that violate them.
+NOT NULL, DEFAULT and CHECK apply to every write, unless DISABLE follows. Keys only inform, as in Hive.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TypeAlias
 
-from hiveacid.core.model import StorageFormat
+from hiveacid.core.model import Constraint, ConstraintKind, StorageFormat, TableName
+from hiveacid.core.schema.constraints import KEYS
 from hiveacid.core.schema.storage_formats import TEXTFILE, Delimiters, storage_format
-from hiveacid.spark.parser.lexer import Token
 from hiveacid.sql.grammar.cursor import Cursor
 from hiveacid.sql.statements import Properties
 
@@ -121,75 +119,86 @@ _ENDS = frozenset(
 )
 
 
-Enforced: TypeAlias = list[tuple[str, Token]]
-"""Enforced constraints of a table: their kinds and positions."""
-
-
-def take_column_constraint(cursor: Cursor, enforced: Enforced) -> bool:
-    """Take one constraint behind a column's type; False if none comes next."""
-    token = cursor.next
-    if cursor.take("CONSTRAINT"):
-        cursor.name("the constraint's name")
+def take_column_constraint(cursor: Cursor, column: str) -> Constraint | None:
+    """Take one constraint behind a column's type, if one comes next."""
+    token, name = cursor.next, _constraint_name(cursor)
+    constraint: Constraint | None = None
     if cursor.take("NOT", "NULL"):
-        kind = "NOT NULL"
+        constraint = Constraint(ConstraintKind.NOT_NULL, name, column)
     elif cursor.take("DEFAULT"):
-        kind = "DEFAULT"
-        cursor.until(_ENDS, "a default value")
+        constraint = Constraint(
+            ConstraintKind.DEFAULT, name, column, cursor.until(_ENDS, "a default value").text
+        )
     elif cursor.take("CHECK"):
-        kind = "CHECK"
-        _parenthesised(cursor)
-    elif cursor.take("PRIMARY", "KEY") or cursor.take("UNIQUE"):
-        kind = ""
-    elif cursor.take("REFERENCES"):
-        kind = ""
-        cursor.table()
-        cursor.names("a column name")
-    elif cursor.next is token:
-        return False
-    else:
+        constraint = Constraint(ConstraintKind.CHECK, name, column, _parenthesised(cursor))
+    elif cursor.take("PRIMARY", "KEY"):
+        constraint = Constraint(ConstraintKind.PRIMARY_KEY, name, key=(column,))
+    elif cursor.take("UNIQUE"):
+        constraint = Constraint(ConstraintKind.UNIQUE, name, key=(column,))
+    elif cursor.sees("REFERENCES"):
+        constraint = _with_parent(cursor, Constraint(ConstraintKind.FOREIGN_KEY, name, key=(column,)))
+    elif cursor.next is not token:
         cursor.fail("a constraint")
-    _options(cursor, enforced, kind, token)
-    return True
+    return None if constraint is None else _with_options(cursor, constraint)
 
 
-def take_table_constraint(cursor: Cursor, enforced: Enforced) -> bool:
-    """Take one constraint among the columns; False if a column comes next."""
-    token = cursor.next
+def take_table_constraint(cursor: Cursor) -> Constraint | None:
+    """Take one constraint among the columns; None if a column comes next."""
     offset = 2 if cursor.sees("CONSTRAINT") else 0
     word, behind = cursor.ahead(offset).keyword, cursor.ahead(offset + 1).keyword
     if (word, behind) not in {("PRIMARY", "KEY"), ("FOREIGN", "KEY"), ("UNIQUE", "("), ("CHECK", "(")}:
-        return False
-    for _ in range(offset + 1):
-        cursor.advance()
-    if cursor.take("KEY") or word == "UNIQUE":
-        cursor.names("a column name")
+        return None
+    name = _constraint_name(cursor)
+    cursor.advance()
+    if word == "CHECK":
+        constraint = Constraint(ConstraintKind.CHECK, name, None, _parenthesised(cursor))
     else:
-        _parenthesised(cursor)
-    if cursor.take("REFERENCES"):
-        cursor.table()
-        cursor.names("a column name")
-    _options(cursor, enforced, "CHECK" if word == "CHECK" else "", token)
-    return True
+        kind = ConstraintKind(f"{word} KEY" if cursor.take("KEY") else word)
+        constraint = Constraint(kind, name, key=cursor.names("a column name"))
+    if constraint.kind is ConstraintKind.FOREIGN_KEY:
+        constraint = _with_parent(cursor, constraint)
+    return _with_options(cursor, constraint)
 
 
-def _parenthesised(cursor: Cursor) -> None:
-    if not cursor.sees("("):
-        cursor.fail("'('")
-    cursor.skip_parentheses()
+def _constraint_name(cursor: Cursor) -> str:
+    return cursor.name("the constraint's name") if cursor.take("CONSTRAINT") else ""
 
 
-def _options(cursor: Cursor, enforced: Enforced, kind: str, token: Token) -> None:
-    """Take ENABLE, DISABLE and similar options; record the constraint if it is enforced.
+def _with_parent(cursor: Cursor, constraint: Constraint) -> Constraint:
+    cursor.expect("REFERENCES")
+    parent = cursor.table()
+    # the current database is known when the statement runs
+    name = TableName(parent.database or "", parent.name)
+    return replace(constraint, parent=name, parent_key=cursor.names("a column name"))
 
-    Keys are informational unless ENABLE is written; NOT NULL, DEFAULT and CHECK are enforced unless DISABLE is.
+
+def _parenthesised(cursor: Cursor) -> str:
+    cursor.expect("(")
+    text = cursor.until(frozenset({","}), "a condition").text
+    cursor.expect(")")
+    return text
+
+
+def _with_options(cursor: Cursor, constraint: Constraint) -> Constraint:
+    """Take ENABLE, DISABLE and similar options.
+
+    Keys are disabled unless ENABLE is written, which is refused; NOT NULL, DEFAULT and CHECK are enabled unless DISABLE is.
     """
-    disabled = enabled = False
+    is_key, token = constraint.kind in KEYS, cursor.next
+    enabled, rely = not is_key, None
     while True:
         if cursor.take_one("DISABLE", "DISABLED") or cursor.take("NOT", "ENFORCED"):
-            disabled = True
+            enabled = False
         elif cursor.take_one("ENABLE", "ENABLED", "ENFORCED"):
             enabled = True
-        elif not cursor.take_one("VALIDATE", "NOVALIDATE", "RELY", "NORELY"):
+        elif cursor.sees("VALIDATE"):
+            cursor.refuse(
+                "rows that exist are not compared with a constraint: write NOVALIDATE, and query them"
+            )
+        elif word := cursor.take_one("RELY", "NORELY"):
+            rely = word == "RELY"
+        elif not cursor.take("NOVALIDATE"):
             break
-    if enabled or (kind and not disabled):
-        enforced.append((kind or "an enforced key", token))
+    if enabled and is_key:
+        cursor.refuse(f"a {constraint.kind} only informs, as in Hive: write DISABLE NOVALIDATE", token)
+    return replace(constraint, enabled=enabled, rely=enabled if rely is None else rely)

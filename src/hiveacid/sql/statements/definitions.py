@@ -4,9 +4,19 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from hiveacid.core.model import Bucketing, Column, StorageFormat, TableDefinition, TableName
+from hiveacid.core.model import Bucketing, Column, Constraint, StorageFormat, TableDefinition, TableName
 from hiveacid.core.schema.column_changes import ColumnChange
 from hiveacid.sql.statements import PartitionSpec, Properties, Slice, Statement, TableRef, TableStatement
+
+
+def in_database(constraint: Constraint, database: str) -> Constraint:
+    """Return a constraint whose parent table is in ``database``, if the text names no other."""
+    parent = constraint.parent
+    return (
+        constraint
+        if parent is None
+        else replace(constraint, parent=TableName(parent.database or database, parent.name))
+    )
 
 
 @dataclass(frozen=True)
@@ -30,6 +40,7 @@ class CreateTable(TableStatement):
     if_not_exists: bool = False
     query: Slice | None = None
     has_spark_provider: bool = False
+    constraints: tuple[Constraint, ...] = ()
 
     def definition(
         self, name: TableName, *, location: str, storage: StorageFormat, owner: str = "", created_at: int = 0
@@ -47,6 +58,7 @@ class CreateTable(TableStatement):
             comment=self.comment,
             owner=owner,
             created_at=created_at,
+            constraints=tuple(in_database(constraint, name.database) for constraint in self.constraints),
         )
 
     def with_columns(self, columns: tuple[Column, ...]) -> CreateTable:
@@ -102,9 +114,25 @@ class AddColumns(TableStatement):
 
 @dataclass(frozen=True)
 class ChangeColumn(TableStatement):
-    """ALTER TABLE t CHANGE | ALTER [COLUMN] c ..., and RENAME COLUMN c TO d."""
+    """ALTER TABLE t CHANGE | ALTER [COLUMN] c ..., and RENAME COLUMN c TO d. ``constraint``: a new one of the column."""
 
     change: ColumnChange
+    constraint: Constraint | None = None
+
+
+@dataclass(frozen=True)
+class AddConstraint(TableStatement):
+    """ALTER TABLE t ADD [CONSTRAINT c] PRIMARY KEY | FOREIGN KEY | UNIQUE | CHECK ..."""
+
+    constraint: Constraint
+
+
+@dataclass(frozen=True)
+class DropConstraint(TableStatement):
+    """ALTER TABLE t DROP CONSTRAINT [IF EXISTS] c."""
+
+    constraint: str
+    if_exists: bool = False
 
 
 @dataclass(frozen=True)

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import logging
 import secrets
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 
 from hiveacid.core.model import (
     Constraint,
-    ConstraintKind,
     DatabaseDefinition,
     Partition,
     TableDefinition,
@@ -35,6 +34,7 @@ from hiveacid.stores import refusals
 from hiveacid.stores.hms import definitions, protocol
 from hiveacid.stores.hms.client import MetastoreClient, retry_lost_answer
 from hiveacid.stores.hms.commit_steps import NO_ROWS, own_write_id_list, reset_counts, with_zero_row_count
+from hiveacid.stores.hms.constraints import add_constraint, drop_constraint, fetch_constraints
 from hiveacid.stores.hms.definitions import (
     CASCADE,
     EXTERNAL,
@@ -67,7 +67,6 @@ logger = logging.getLogger(__name__)
 
 _INSERT_ONLY = 2  # ClientCapability.INSERT_ONLY_TABLES: without it such tables are hidden from us
 _WHO = "hiveacid"
-_CATALOG = "hive"  # the only one that transactions know
 _MAX_ALTERED = 500  # partitions of one request, each with its definition
 _COUNT = "setStatsStateForCreateTable", b'{"enabled":true}'
 """Request to Hive 4, as Hive sends it: a new table whose directory is empty has a row count, 0, which writers add to."""
@@ -196,6 +195,13 @@ class MetastoreCatalog:
         if not self.capabilities.requests:
             raw.parameters[definitions.INCARNATION] = secrets.token_hex(8)
         self._create(raw, table.name, table.created_at)
+        try:
+            for constraint in table.constraints:
+                add_constraint(self.client, table.name, constraint)
+        except BaseException:
+            with suppress(HiveAcidError):  # the error of the constraint is the reason
+                self.drop_raw(table.name)
+            raise
 
     def _create(self, raw: ThriftStruct, name: TableName, created_at: int | None) -> None:
         raw.owner = raw.owner or self.owner
@@ -269,28 +275,22 @@ class MetastoreCatalog:
             None if raw is None or raw.tableType in _VIEWS else definitions.table_of(_require_table_kind(raw))
         )
 
-    def enabled_constraints(self, name: TableName) -> tuple[Constraint, ...]:
-        """Return NOT NULL, DEFAULT and CHECK constraints with ENABLE: by one call (Hive 4) or three (Hive 3).
+    def constraints(self, table: TableDefinition, *, keys: bool = False) -> tuple[Constraint, ...]:
+        """Return NOT NULL, DEFAULT and CHECK constraints, and keys if they are wanted."""
+        plain_table(table.name)
+        return tuple(
+            fetch_constraints(self.client, table.name, at_once=bool(self.capabilities.requests), keys=keys)
+        )
 
-        They are not cached, because constraints change without the table.
-        """
-        plain_table(name)
-        if self.capabilities.requests:
-            request = protocol.AllTableConstraintsRequest(
-                dbName=name.database, tblName=name.name, catName=_CATALOG
-            )
-            constraints = self.client.call("get_all_table_constraints", request).allTableConstraints
-            if constraints is None:
-                return ()
-            raw = constraints.notNullConstraints, constraints.defaultConstraints, constraints.checkConstraints
-        else:
-            names = protocol.ConstraintsRequest(catName=_CATALOG, db_name=name.database, tbl_name=name.name)
-            raw = (
-                self.client.call("get_not_null_constraints", names).notNullConstraints,
-                self.client.call("get_default_constraints", names).defaultConstraints,
-                self.client.call("get_check_constraints", names).checkConstraints,
-            )
-        return tuple(_enabled_constraints(*raw))
+    def put_constraints(self, table: TableDefinition, constraints: Sequence[Constraint]) -> None:
+        """Drop and add constraints, one call each."""
+        _require_seen(_require_table_kind(self._require_raw(table.name)), table)
+        existing = self.constraints(table, keys=True)
+        for constraint in set(existing) - set(constraints):
+            drop_constraint(self.client, table.name, constraint)
+        for constraint in constraints:
+            if constraint not in existing:
+                add_constraint(self.client, table.name, constraint)
 
     def list_tables(self, database: str) -> tuple[str, ...]:
         """Names of tables, sorted; views are not among them."""
@@ -561,24 +561,6 @@ def _require_table_kind(raw: ThriftStruct) -> ThriftStruct:
 
 def _columns(raw: ThriftStruct) -> list[tuple[str, str, str | None]]:
     return [(column.name, column.type, column.comment) for column in raw.sd.cols or ()]
-
-
-def _enabled_constraints(
-    not_null: Sequence[ThriftStruct] | None,
-    default: Sequence[ThriftStruct] | None,
-    check: Sequence[ThriftStruct] | None,
-) -> Iterator[Constraint]:
-    # the fields that hold the name and the expression
-    for kind, raws, name, text in (
-        (ConstraintKind.NOT_NULL, not_null, "nn_name", None),
-        (ConstraintKind.DEFAULT, default, "dc_name", "default_value"),
-        (ConstraintKind.CHECK, check, "dc_name", "check_expression"),
-    ):
-        for raw in raws or ():
-            if raw.enable_cstr:
-                column = raw.column_name.lower() if raw.column_name else None
-                expression = "" if text is None else getattr(raw, text) or ""
-                yield Constraint(kind, getattr(raw, name) or "", column, expression)
 
 
 def _environment(properties: Mapping[str, str]) -> ThriftStruct:

@@ -133,24 +133,61 @@ struct AlterPartitionsRequest {
 }
 struct AlterPartitionsResponse {}
 
-# constraints; fields that hiveacid does not read are left out. The same request for each kind; it needs ``catName``
+# constraints. The same request for most kinds; it needs ``catName``
 struct ConstraintsRequest { 1: string catName, 2: string db_name, 3: string tbl_name }
-struct SQLNotNullConstraint { 4: string column_name, 5: string nn_name, 6: bool enable_cstr }
+struct PrimaryKeysRequest { 1: string db_name, 2: string tbl_name, 3: string catName }
+struct ForeignKeysRequest {
+    1: string parent_db_name, 2: string parent_tbl_name, 3: string foreign_db_name, 4: string foreign_tbl_name,
+    5: string catName
+}
+struct SQLPrimaryKey {
+    1: string table_db, 2: string table_name, 3: string column_name, 4: i32 key_seq, 5: string pk_name,
+    6: bool enable_cstr, 7: bool validate_cstr, 8: bool rely_cstr, 9: string catName
+}
+struct SQLForeignKey {
+    1: string pktable_db, 2: string pktable_name, 3: string pkcolumn_name, 4: string fktable_db,
+    5: string fktable_name, 6: string fkcolumn_name, 7: i32 key_seq, 8: i32 update_rule, 9: i32 delete_rule,
+    10: string fk_name, 11: string pk_name, 12: bool enable_cstr, 13: bool validate_cstr, 14: bool rely_cstr,
+    15: string catName
+}
+struct SQLUniqueConstraint {
+    1: string catName, 2: string table_db, 3: string table_name, 4: string column_name, 5: i32 key_seq,
+    6: string uk_name, 7: bool enable_cstr, 8: bool validate_cstr, 9: bool rely_cstr
+}
+struct SQLNotNullConstraint {
+    1: string catName, 2: string table_db, 3: string table_name, 4: string column_name, 5: string nn_name,
+    6: bool enable_cstr, 7: bool validate_cstr, 8: bool rely_cstr
+}
 struct SQLDefaultConstraint {
-    4: string column_name, 5: string default_value, 6: string dc_name, 7: bool enable_cstr
+    1: string catName, 2: string table_db, 3: string table_name, 4: string column_name, 5: string default_value,
+    6: string dc_name, 7: bool enable_cstr, 8: bool validate_cstr, 9: bool rely_cstr
 }
 struct SQLCheckConstraint {
-    4: string column_name, 5: string check_expression, 6: string dc_name, 7: bool enable_cstr
+    1: string catName, 2: string table_db, 3: string table_name, 4: string column_name,
+    5: string check_expression, 6: string dc_name, 7: bool enable_cstr, 8: bool validate_cstr, 9: bool rely_cstr
 }
+struct PrimaryKeysResponse { 1: list<SQLPrimaryKey> primaryKeys }
+struct ForeignKeysResponse { 1: list<SQLForeignKey> foreignKeys }
+struct UniqueConstraintsResponse { 1: list<SQLUniqueConstraint> uniqueConstraints }
 struct NotNullConstraintsResponse { 1: list<SQLNotNullConstraint> notNullConstraints }
 struct DefaultConstraintsResponse { 1: list<SQLDefaultConstraint> defaultConstraints }
 struct CheckConstraintsResponse { 1: list<SQLCheckConstraint> checkConstraints }
 struct AllTableConstraintsRequest { 1: string dbName, 2: string tblName, 3: string catName }
 struct SQLAllTableConstraints {
-    4: list<SQLNotNullConstraint> notNullConstraints, 5: list<SQLDefaultConstraint> defaultConstraints,
-    6: list<SQLCheckConstraint> checkConstraints
+    1: list<SQLPrimaryKey> primaryKeys, 2: list<SQLForeignKey> foreignKeys,
+    3: list<SQLUniqueConstraint> uniqueConstraints, 4: list<SQLNotNullConstraint> notNullConstraints,
+    5: list<SQLDefaultConstraint> defaultConstraints, 6: list<SQLCheckConstraint> checkConstraints
 }
 struct AllTableConstraintsResponse { 1: SQLAllTableConstraints allTableConstraints }
+struct AddPrimaryKeyRequest { 1: list<SQLPrimaryKey> primaryKeyCols }
+struct AddForeignKeyRequest { 1: list<SQLForeignKey> foreignKeyCols }
+struct AddUniqueConstraintRequest { 1: list<SQLUniqueConstraint> uniqueConstraintCols }
+struct AddNotNullConstraintRequest { 1: list<SQLNotNullConstraint> notNullConstraintCols }
+struct AddDefaultConstraintRequest { 1: list<SQLDefaultConstraint> defaultConstraintCols }
+struct AddCheckConstraintRequest { 1: list<SQLCheckConstraint> checkConstraintCols }
+struct DropConstraintRequest {
+    1: string dbname, 2: string tablename, 3: string constraintname, 4: string catName
+}
 
 # events about files, for listeners
 struct InsertEventRequestData {
@@ -258,6 +295,23 @@ DefaultConstraintsResponse get_default_constraints(1: ConstraintsRequest request
     throws (1: MetaException o1, 2: NoSuchObjectException o2)
 CheckConstraintsResponse get_check_constraints(1: ConstraintsRequest request)
     throws (1: MetaException o1, 2: NoSuchObjectException o2)
+PrimaryKeysResponse get_primary_keys(1: PrimaryKeysRequest request)
+    throws (1: MetaException o1, 2: NoSuchObjectException o2)
+ForeignKeysResponse get_foreign_keys(1: ForeignKeysRequest request)
+    throws (1: MetaException o1, 2: NoSuchObjectException o2)
+UniqueConstraintsResponse get_unique_constraints(1: ConstraintsRequest request)
+    throws (1: MetaException o1, 2: NoSuchObjectException o2)
+void add_primary_key(1: AddPrimaryKeyRequest req) throws (1: NoSuchObjectException o1, 2: MetaException o2)
+void add_foreign_key(1: AddForeignKeyRequest req) throws (1: NoSuchObjectException o1, 2: MetaException o2)
+void add_unique_constraint(1: AddUniqueConstraintRequest req)
+    throws (1: NoSuchObjectException o1, 2: MetaException o2)
+void add_not_null_constraint(1: AddNotNullConstraintRequest req)
+    throws (1: NoSuchObjectException o1, 2: MetaException o2)
+void add_default_constraint(1: AddDefaultConstraintRequest req)
+    throws (1: NoSuchObjectException o1, 2: MetaException o2)
+void add_check_constraint(1: AddCheckConstraintRequest req)
+    throws (1: NoSuchObjectException o1, 2: MetaException o2)
+void drop_constraint(1: DropConstraintRequest req) throws (1: NoSuchObjectException o1, 2: MetaException o3)
 # Hive 4
 AllTableConstraintsResponse get_all_table_constraints(1: AllTableConstraintsRequest request)
     throws (1: MetaException o1, 2: NoSuchObjectException o2)
@@ -291,7 +345,13 @@ bool drop_partition_with_environment_context(1: string db_name, 2: string tbl_na
 
 _NOT_REPEATABLE = frozenset(
     {
+        "add_check_constraint",
+        "add_default_constraint",
+        "add_foreign_key",
+        "add_not_null_constraint",
         "add_partitions",
+        "add_primary_key",
+        "add_unique_constraint",
         "alter_partition_with_environment_context",
         "alter_partitions_req",
         "alter_table_req",
@@ -301,6 +361,7 @@ _NOT_REPEATABLE = frozenset(
         "create_database",
         "create_table_req",
         "create_table_with_environment_context",
+        "drop_constraint",
         "drop_database",
         "drop_partition_with_environment_context",
         "drop_table_with_environment_context",

@@ -47,6 +47,8 @@ from sqlalchemy.types import TypeEngine
 from hiveacid.core import model
 from hiveacid.core.model import (
     Bucketing,
+    Constraint,
+    ConstraintKind,
     DatabaseDefinition,
     Partition,
     StorageFormat,
@@ -408,8 +410,19 @@ def table_of(text: str, locations: StoredLocations) -> TableDefinition:
         "partition_columns": _columns(fields["partition_columns"]),
         "storage": StorageFormat(**fields["storage"]),
         "bucketing": fields["bucketing"] and Bucketing(**fields["bucketing"]),
+        "constraints": tuple(map(_constraint, fields.get("constraints", ()))),
     }
     return TableDefinition(**fields | values)
+
+
+def _constraint(fields: dict[str, Any]) -> Constraint:
+    values = {
+        "kind": ConstraintKind(fields["kind"]),
+        "key": tuple(fields["key"]),
+        "parent": fields["parent"] and TableName(**fields["parent"]),
+        "parent_key": tuple(fields["parent_key"]),
+    }
+    return Constraint(**fields | values)
 
 
 def view_of(text: str) -> ViewDefinition:

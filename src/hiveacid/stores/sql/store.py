@@ -20,7 +20,7 @@ from sqlalchemy.exc import DBAPIError
 
 from hiveacid.config import Settings
 from hiveacid.core.format.write_id_lists import ValidWriteIdList
-from hiveacid.core.model import Constraint, TableDefinition, TableName, TxnId
+from hiveacid.core.model import TableDefinition, TxnId
 from hiveacid.core.schema.location_overlap import STORE_DIRECTORY, STORE_FILE, Place, lies_in
 from hiveacid.errors import CatalogError, ConfigError, MisplacedStoreError, StoreVersionError, first_few
 from hiveacid.ports.clock import Clock, SystemClock
@@ -136,10 +136,6 @@ class SqlStore(
     def maintained_by_hiveacid(self) -> bool:
         """Return True: hiveacid's initiator, workers and cleaner maintain the tables."""
         return True
-
-    def enabled_constraints(self, name: TableName) -> tuple[Constraint, ...]:  # noqa: ARG002 - the same for all
-        """Return none: CREATE TABLE refuses them."""
-        return ()
 
     def relocate(self, links: Sequence[Place], *, keep_outside: bool) -> Relocation:
         """Make the store independent of the one that it is a copy of, or that was here before (`home.relocate`)."""

@@ -24,7 +24,7 @@ from hiveacid.core.transactions.commit_records import (
 from hiveacid.ports.store import stream_store
 from hiveacid.ports.transactions import Operation
 from hiveacid.spark.session.classic_session import in_session
-from hiveacid.spark.write.column_casts import add_missing_columns, as_stored
+from hiveacid.spark.write.column_casts import as_stored
 from hiveacid.spark.write.update_delete_merge_rows import (
     DELETE,
     IS_DELETE,
@@ -172,8 +172,8 @@ class StreamWriter:
             return
         table = self.context.require(self.table)
         self._columns_of_feed(table, frame)
-        rows = add_missing_columns(table, frame) if self.options.merge_schema else frame
-        insert(self.context, self.table, rows, InsertOptions(by_name=True), txn)
+        columns = frame.columns if self.options.merge_schema else None  # the table may have others
+        insert(self.context, self.table, frame, InsertOptions(columns=columns, by_name=True), txn)
 
     def _merge(self, frame: DataFrame, txn: Transaction) -> None:
         table, options = self.context.require(self.table), self.options

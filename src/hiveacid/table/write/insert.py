@@ -10,7 +10,7 @@ from pyspark.sql import DataFrame
 from hiveacid.config import Settings, setting_definitions
 from hiveacid.core.model import Partition, TableDefinition, TableKind, TableName
 from hiveacid.core.transactions.locks_and_conflicts import LockComponent, LockType
-from hiveacid.errors import ConfigError, UnsupportedFeatureError
+from hiveacid.errors import ConfigError, UnsupportedFeatureError, WriteConflictError
 from hiveacid.ports.transactions import Operation, Start
 from hiveacid.spark.formats import flat_files as flat
 from hiveacid.spark.formats.driver_frames import collect_as_arrow, count_listed_rows
@@ -29,7 +29,7 @@ from hiveacid.table.partitions import partition_name, partitions_of, static_valu
 from hiveacid.table.read.table_snapshot import require_no_acid_v1_events
 from hiveacid.table.write import output_directories, publish
 from hiveacid.table.write.arrow_staging import StagedOutput, can_write, stage_computed_rows, stage_empty
-from hiveacid.table.write.constraints import constrain_insert
+from hiveacid.table.write.constraints import constrain_insert, default_values
 from hiveacid.table.write.driver_reads import may_read_in_driver
 from hiveacid.table.write.publish import WriteReport
 from hiveacid.table.write.write_conflicts import insert_lock_type, require_no_missed_commits
@@ -48,7 +48,8 @@ class InsertOptions:
     ``overwrite``: replace the rows of the written partitions (of the whole table if it is not partitioned).
     ``columns``: table columns of the frame's columns, by position (default: all, dynamic partition columns last).
     ``by_name``: match the frame's names instead. ``small``: one task is enough.
-    ``history_verb``: name of the statement in the table's history, if not INSERT. ``defaults``: a value is the word DEFAULT.
+    ``history_verb``: name of the statement in the table's history, if not INSERT. ``defaults``: the DEFAULTs
+    with which the rows were made, if a value is the word DEFAULT.
     ``whole``: an overwrite also empties the partitions that get no rows.
     """
 
@@ -59,17 +60,15 @@ class InsertOptions:
     small: bool = False
     if_not_exists: bool = False
     history_verb: str | None = None
-    defaults: bool = False
+    defaults: Mapping[str, str] | None = None
     whole: bool = False
 
     def left_out(self, table: TableDefinition) -> tuple[str, ...]:
-        """Return the columns that may get their default value: those not named, or all if a value is DEFAULT."""
-        named_columns = {name.lower() for name in self.columns or ()} | {
-            name.lower() for name in self.partition or ()
-        }
-        if self.columns is None and not self.defaults:
+        """Return the columns that get their default value: those that a list of columns does not name."""
+        if self.columns is None:
             return ()
-        return tuple(name for name in table.column_names if self.defaults or name not in named_columns)
+        given = {name.lower() for name in (*self.columns, *(self.partition or ()))}
+        return tuple(name for name in table.column_names if name not in given)
 
     @property
     def verb(self) -> str:
@@ -96,21 +95,27 @@ def insert(
         _require_dynamic_allowed(context.settings, table, static)
     _require_one_partition(table, static, options)
     _require_dynamic_filled(table, options)
-    ready = None if callable(rows) else _fitted(context, table, rows, static, options)
+    defaults = default_values(context, table, options.left_out(table))
+    ready = None if callable(rows) else _fitted(context, table, rows, static, options, defaults)
     lock = insert_lock(context, table, static, overwrite=options.overwrite)
     written_to = (name,) if table.kind is not TableKind.PLAIN and not options.if_not_exists else ()
     with context.transactions.scope(context.settings, joined, Start((lock,), written_to, written_to)) as txn:
         if options.whole:  # else that partition would keep rows of the statement before
             txn.require_not_overwritten(name)
         fitted_to, table = table, context.require(name)
+        fitted_with, defaults = defaults, default_values(context, table, options.left_out(table))
+        if options.defaults is not None and options.defaults != default_values(
+            context, table, table.column_names
+        ):
+            raise WriteConflictError(f"a DEFAULT of {name} was changed meanwhile: run the statement again")
         # another table got the name during the wait for the lock
-        if table.all_columns != fitted_to.all_columns:
+        if (table.all_columns, defaults) != (fitted_to.all_columns, fitted_with):
             static = static_values(context, table, options.partition)
-            ready = None if callable(rows) else _fitted(context, table, rows, static, options)
+            ready = None if callable(rows) else _fitted(context, table, rows, static, options, defaults)
         if callable(rows):
-            ready = _fitted(context, table, rows(txn), static, options)
+            ready = _fitted(context, table, rows(txn), static, options, defaults)
         assert ready is not None  # noqa: S101 - one of the two
-        ready = constrain_insert(context, table, ready, static, options.left_out(table))
+        ready = constrain_insert(context, table, ready, static)
         report = write_rows(context, table, ready, static, options, txn)
         if options.whole and table.partition_columns:
             overwritten = txn.pending.overwritten.get(name, ())
@@ -196,10 +201,11 @@ def _fitted(
     rows: DataFrame,
     static: Mapping[str, str | None],
     options: InsertOptions,
+    defaults: Mapping[str, str],
 ) -> DataFrame:
     with translate_errors():
         rows = in_session(context.env, rows)
-        return fit_columns(table, rows, static, options.columns, by_name=options.by_name)
+        return fit_columns(table, rows, static, options.columns, by_name=options.by_name, defaults=defaults)
 
 
 def insert_lock(

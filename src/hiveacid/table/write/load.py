@@ -226,7 +226,7 @@ def _insert(
         rows = fit_columns(
             table, frame.select(*[quote_name(c.name) for c in plain.columns]), static, None, by_name=False
         )
-    rows = constrain_insert(context, table, rows, static, ())
+    rows = constrain_insert(context, table, rows, static)
     insert_options = insert.InsertOptions(overwrite=options.overwrite, history_verb="LOAD")
     return insert.write_rows(context, table, rows, static, insert_options, txn)
 

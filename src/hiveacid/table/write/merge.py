@@ -69,7 +69,7 @@ from hiveacid.table.arrow_read.record_batches import Selection, output_schema
 from hiveacid.table.context import Context
 from hiveacid.table.read.table_snapshot import list_snapshot
 from hiveacid.table.write.arrow_staging import Changes, StagedOutput, can_write, stage_computed_rows
-from hiveacid.table.write.constraints import columns_set_to_default, constrain_changes
+from hiveacid.table.write.constraints import constrain_changes, limits_rows, with_defaults
 from hiveacid.table.write.driver_reads import (
     FALLBACK_ERRORS,
     SelectedRows,
@@ -171,7 +171,8 @@ class Merge(Displayed):
         """Change the rows in a transaction that holds the lock of `execute`."""
         note_sources(txn, self.source)
         with translate_errors():
-            clauses = [self._resolved(table, self._checked(table, clause)) for clause in self.clauses]
+            checked = [self._with_defaults(table, self._checked(table, clause)) for clause in self.clauses]
+            clauses = [self._resolved(table, clause) for clause in checked]
         on = expand_stars(self.on, self._columns(table))
         plan = MergePlan(self.context.env, table, on, clauses, self.target_name, self.source_name)
         with translate_errors():
@@ -223,7 +224,7 @@ class Merge(Displayed):
             by_job = self._joined_by_spark(table, plan, target, source.frame(), small=count <= _SMALL)
             return _ChangesInDriver(plan, count, by_job) if in_driver else by_job
 
-        if read.copied is None or not in_driver or self.context.catalog.enabled_constraints(table.name):
+        if read.copied is None or not in_driver or limits_rows(self.context, table):
             return joined()
         of_source = source.rows()
         # from the same table: Spark promises two collections no order
@@ -243,8 +244,7 @@ class Merge(Displayed):
         with translate_errors():
             changes = plan.changed_rows(target, source)
             if any(clause.action is not Action.DELETE for clause in plan.clauses):
-                defaulted = _defaulted_columns(table, plan.clauses)
-                changes = constrain_changes(self.context, table, changes, defaulted)
+                changes = constrain_changes(self.context, table, changes)
         matches = any(clause.when is MatchKind.MATCHED for clause in plan.clauses)
         check = self.context.settings.get(setting_definitions.MERGE_CARDINALITY_CHECK) and matches
         return ChangesByJob(changes, check_cardinality=check, small=small)
@@ -289,6 +289,14 @@ class Merge(Displayed):
             raise no_such_column(table.name, unknown[0], names)
         return replace(clause, values=values)
 
+    def _with_defaults(self, table: TableDefinition, clause: WhenClause) -> WhenClause:
+        """Return a clause with the default values that it asks for by the word, or by leaving columns of a new row out."""
+        if clause.action is Action.DELETE:
+            return clause
+        values = clause.values or {}
+        left_out = set(table.column_names) - set(values) if clause.action is Action.INSERT else ()
+        return replace(clause, values=with_defaults(self.context, table, values, left_out))
+
     def _by_name(self, table: TableDefinition, names: list[str], action: Action) -> Values:
         own = {column.lower() for column in self.source.columns}
         fixed = {c.name for c in table.partition_columns}
@@ -330,17 +338,6 @@ def qualified(merge: Merge, text: str, when: MatchKind, table: TableDefinition) 
         parts += [text[end:start], side, "."]
         end = start
     return "".join([*parts, text[end:]])
-
-
-def _defaulted_columns(table: TableDefinition, clauses: Sequence[WhenClause]) -> set[str]:
-    """Return the columns that a clause sets to their default: those that an INSERT omits or that have DEFAULT."""
-    names = set(table.column_names)
-    columns: set[str] = set()
-    for clause in clauses:
-        values = clause.values or {}
-        columns |= columns_set_to_default(values)
-        columns |= names - set(values) if clause.action is Action.INSERT else set()
-    return columns
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ Arrow could select others than Spark. Columns that the statement neither sets no
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -52,7 +52,7 @@ from hiveacid.table.partitions import partitions_of
 from hiveacid.table.read.table_snapshot import TableSnapshot, list_snapshot
 from hiveacid.table.write import output_directories
 from hiveacid.table.write.arrow_staging import Changes, SelectedChanges, StagedOutput
-from hiveacid.table.write.constraints import columns_set_to_default, constrain_changes, limits_rows
+from hiveacid.table.write.constraints import constrain_changes, limits_rows, with_defaults
 from hiveacid.table.write.driver_reads import (
     FALLBACK_ERRORS,
     AnalysedCondition,
@@ -102,7 +102,9 @@ class UpdateOrDelete:
 
     def run(self, table: TableDefinition, txn: Transaction) -> WriteReport:
         """Change the rows in a transaction: in the driver if they are few, else by a job."""
-        assignments = {} if self.assignments is None else check_assignments(table, self.assignments)
+        assignments: Mapping[str, Expression] = {}
+        if self.assignments is not None:
+            assignments = with_defaults(self.context, table, check_assignments(table, self.assignments))
         columns = {self.alias or table.name.name: table.column_names}
         change = RowChange(
             None if self.condition is None else expand_stars(self.condition, columns),
@@ -160,7 +162,6 @@ def _can_take_new_values(context: Context, table: TableDefinition, change: RowCh
     return (
         table.bucketing is None
         and all(is_primitive(types[name], ASSIGNABLE_TYPES) for name in change.assignments)
-        and not columns_set_to_default(change.assignments)
         and not limits_rows(context, table)
     )
 
@@ -199,7 +200,7 @@ def _changes_by_job(
         rows, snapshot = select_by_spark(context, table, txn, change.where, change.alias)
         changes = changed_rows(table, rows, change.assignments)
         if change.assignments:
-            changes = constrain_changes(context, table, changes, columns_set_to_default(change.assignments))
+            changes = constrain_changes(context, table, changes)
     # One task is enough if the files are small and no subquery reads other tables, whose size is unknown.
     small = snapshot.size <= _MAX_BYTES_OF_ONE_TASK and not has_subquery(context.env, plan_of(changes))
     return ChangesByJob(changes, size=snapshot.largest_location if change.assignments else None, small=small)
@@ -364,12 +365,11 @@ def reads_table(context: Context, name: TableName, frame: DataFrame) -> bool:
 
 @dataclass(frozen=True)
 class Replacement:
-    """The rows that replace those which ``where`` selects. ``left_out``: columns that take their default."""
+    """The rows that replace those which ``where`` selects."""
 
     context: Context
     rows: DataFrame
     where: Expression
-    left_out: Collection[str] = ()
 
     def run(self, table: TableDefinition, txn: Transaction) -> WriteReport:
         """Replace the rows in a transaction."""
@@ -381,5 +381,5 @@ class Replacement:
             row_id_type = deletes.schema[ROW_ID].dataType.simpleString()
             leading = [f"{int(Action.INSERT)} AS {ACTION}", f"CAST(NULL AS {row_id_type}) AS {ROW_ID}"]
             inserts = selected(fitted, [*leading, *map(quote_name, table.column_names)])
-            changes = constrain_changes(self.context, table, deletes.union(inserts), self.left_out)
+            changes = constrain_changes(self.context, table, deletes.union(inserts))
         return write_changes(self.context, table, txn, ChangesByJob(changes), "OVERWRITE")

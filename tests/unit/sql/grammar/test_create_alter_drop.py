@@ -214,7 +214,7 @@ def test_partition_values_are_kept_as_written_and_read(written: str, literal: Li
         ("ALTER THING i", "THING", "TABLE or VIEW or DATABASE"),
         ("ALTER TABLE t", "", "COMPACT or PARTITION"),
         ("ALTER TABLE t STORE", "STORE", "ADD, DROP"),
-        ("ALTER TABLE t ADD", "", "COLUMNS or PARTITION"),
+        ("ALTER TABLE t ADD", "", "COLUMNS, CONSTRAINT or PARTITION"),
         ("ALTER TABLE t ADD COLUMNS (a int, a int)", "a int)", "is given twice"),
         ("ALTER TABLE t ADD PARTITION (p)", ")", "'='"),
         ("ALTER TABLE t ADD PARTITION (p<'x')", "<", "'='"),

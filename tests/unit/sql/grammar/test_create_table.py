@@ -2,7 +2,15 @@ from __future__ import annotations
 
 import pytest
 
-from hiveacid.core.model import Bucketing, Column, StorageFormat, TableKind, TableName
+from hiveacid.core.model import (
+    Bucketing,
+    Column,
+    Constraint,
+    ConstraintKind,
+    StorageFormat,
+    TableKind,
+    TableName,
+)
 from hiveacid.core.schema.storage_formats import (
     AVRO,
     JSONFILE,
@@ -188,8 +196,35 @@ def test_odd_names() -> None:
         "a int COMMENT 'x', UNIQUE (a), CHECK (a > 0) DISABLE",
     ],
 )
-def test_constraints_that_nobody_enforces_are_passed_over(constraint: str) -> None:
-    assert create(f"CREATE TABLE t ({constraint})").columns == (Column("a", "int", "x"),)
+def test_constraints_that_nobody_enforces_are_kept(constraint: str) -> None:
+    found = create(f"CREATE TABLE t ({constraint})")
+    assert found.columns == (Column("a", "int", "x"),)
+    assert not any(one.enabled for one in found.constraints), found.constraints
+    assert len(found.constraints) == 1 + constraint.count("UNIQUE (a)")
+
+
+def test_enabled_constraints_and_their_texts() -> None:
+    found = create(
+        "CREATE TABLE t (a int NOT NULL DEFAULT -1 NORELY, b string CONSTRAINT C check (b in (')', 'x') -- no\n), "
+        "CONSTRAINT both CHECK (a > 0 AND f(a, b)) ENABLE NOVALIDATE RELY, "
+        "CONSTRAINT f FOREIGN KEY (b, a) REFERENCES o.u (y, x) DISABLE) PARTITIONED BY (p int NOT NULL)"
+    )
+    assert found.constraints == (
+        Constraint(ConstraintKind.NOT_NULL, "", "a"),
+        Constraint(ConstraintKind.DEFAULT, "", "a", "-1", rely=False),
+        Constraint(ConstraintKind.CHECK, "c", "b", "b in (')', 'x')"),
+        Constraint(ConstraintKind.CHECK, "both", None, "a > 0 AND f(a, b)"),
+        Constraint(
+            ConstraintKind.FOREIGN_KEY,
+            "f",
+            enabled=False,
+            rely=False,
+            key=("b", "a"),
+            parent=TableName("o", "u"),
+            parent_key=("y", "x"),
+        ),
+        Constraint(ConstraintKind.NOT_NULL, "", "p"),
+    )
 
 
 def test_names_in_double_quotes_are_names() -> None:
@@ -241,10 +276,10 @@ def test_temporary_views() -> None:
         ("CREATE TABLE t (a int) ROW FORMAT DELIMITED LINES TERMINATED BY ';'", "';'", "LINES"),
         ("CREATE TABLE t (a int) COMMENT 'a' COMMENT 'b'", "COMMENT 'b'", "COMMENT is given twice"),
         ("CREATE TABLE t (a int) WHATEVER", "WHATEVER", "expected COMMENT"),
-        ("CREATE TABLE t (a int NOT NULL)", "NOT", "NOT NULL is not supported"),
-        ("CREATE TABLE t (a int DEFAULT 1)", "DEFAULT", "DEFAULT is not supported"),
-        ("CREATE TABLE t (a int, CHECK (a > 0))", "CHECK", "CHECK is not supported"),
-        ("CREATE TABLE t (a int PRIMARY KEY ENABLE)", "PRIMARY", "enforced key"),
+        ("CREATE TABLE t (a int NOT NULL VALIDATE)", "VALIDATE", "write NOVALIDATE"),
+        ("CREATE TABLE t (a int DEFAULT)", ")", "a default value"),
+        ("CREATE TABLE t (a int, CHECK (a > 0, b))", ", b", "expected '\\)'"),
+        ("CREATE TABLE t (a int PRIMARY KEY ENABLE)", "ENABLE", "only informs"),
         ("CREATE TABLE t (a int CONSTRAINT x)", ")", "a constraint"),
         ("CREATE TABLE a.b.t (x int)", "a.b", "two parts"),
         ("CREATE TABLE a.b.c.t (x int) WITH (format='ORC')", "a.b", "two parts"),
