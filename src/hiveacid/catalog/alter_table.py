@@ -29,10 +29,7 @@ def alter_columns(
         kept = {(column.name, column.type) for column in edited.columns}
         changed = {column.name for column in table.columns if (column.name, column.type) not in kept}
         for constraint in context.catalog.constraints(table, keys=True) if changed else ():
-            text = constraint.expression.lower().replace("``", "`")
-            if not changed.isdisjoint({constraint.column, *constraint.key}) or any(
-                map(text.__contains__, changed)
-            ):
+            if rules.mentions(constraint, changed):
                 raise UnsupportedFeatureError(
                     f"{name}: {', '.join(sorted(changed))} cannot change beside the constraint {constraint.name}: ALTER TABLE {name} "
                     f"DROP CONSTRAINT {constraint.name} first"

@@ -15,6 +15,7 @@ from hiveacid.config.property_definitions import HISTORY_FROM, PARTITIONS_DROPPE
 from hiveacid.core.compaction.plan import CompactionKind, CompactionPlan
 from hiveacid.core.compaction.queue_records import Compaction, CompactionRequest
 from hiveacid.core.model import Partition, TableDefinition, TableKind, TableName
+from hiveacid.core.schema.constraints import limits, mentions
 from hiveacid.core.schema.location_overlap import lies_in
 from hiveacid.core.schema.partitions import KnownPartitions
 from hiveacid.core.transactions.states import CompactionState
@@ -65,6 +66,11 @@ def rename_partition(
             raise errors.AlreadyExistsError(
                 f"partition {partition_name(table, values)} of {name} exists already"
             )
+        for constraint in context.catalog.constraints(table):  # it would apply to rows that are not read here
+            if limits([constraint]) and mentions(constraint, table.partition_column_names):
+                raise errors.UnsupportedFeatureError(
+                    f"{name} has the {constraint} of partition columns: INSERT the rows into the new partition, and DROP the old one"
+                )
         if not context.store.maintained_by_hiveacid():
             held.require_open_in_store()
             cast("PartitionMover", context.store).rename_partition(name, old, values, table)

@@ -68,6 +68,13 @@ def defaults(constraints: Sequence[Constraint], columns: Collection[str]) -> dic
     }
 
 
+def mentions(constraint: Constraint, columns: Collection[str]) -> bool:
+    """Tell whether a constraint is about one of the columns, or may name it in its text."""
+    text = constraint.expression.lower().replace("``", "`")
+    own = constraint.column in columns or any(column in columns for column in constraint.key)
+    return own or any(column in text for column in columns)
+
+
 def is_ambiguous(expression: str) -> bool:
     """Tell whether an expression may have a text that engines and sessions read in several ways (`AMBIGUOUS`)."""
     return "\\" in expression or '"' in expression
