@@ -17,7 +17,6 @@ from sqlalchemy import Connection, Table, bindparam, delete, func, insert, selec
 from sqlalchemy.sql.elements import ColumnElement
 
 from hiveacid.core.model import (
-    Constraint,
     DatabaseDefinition,
     Partition,
     TableDefinition,
@@ -194,14 +193,6 @@ class SqlCatalog(SqlBase):
             _replace(self._database, connection, old_row, table)
 
         write_exactly_once(self._database, work)
-
-    def constraints(self, table: TableDefinition, *, keys: bool = False) -> tuple[Constraint, ...]:  # noqa: ARG002 - all
-        """Return those of the definition."""
-        return table.constraints
-
-    def put_constraints(self, table: TableDefinition, constraints: Sequence[Constraint]) -> None:
-        """Change the definition."""
-        self.alter_table(table.name, replace(table, constraints=tuple(constraints)))
 
     def add_partitions(
         self,

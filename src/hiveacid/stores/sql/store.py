@@ -20,7 +20,7 @@ from sqlalchemy.exc import DBAPIError
 
 from hiveacid.config import Settings
 from hiveacid.core.format.write_id_lists import ValidWriteIdList
-from hiveacid.core.model import TableDefinition, TxnId
+from hiveacid.core.model import Constraint, TableDefinition, TxnId
 from hiveacid.core.schema.location_overlap import STORE_DIRECTORY, STORE_FILE, Place, lies_in
 from hiveacid.errors import CatalogError, ConfigError, MisplacedStoreError, StoreVersionError, first_few
 from hiveacid.ports.clock import Clock, SystemClock
@@ -136,6 +136,14 @@ class SqlStore(
     def maintained_by_hiveacid(self) -> bool:
         """Return True: hiveacid's initiator, workers and cleaner maintain the tables."""
         return True
+
+    def constraints(self, table: TableDefinition, *, keys: bool = False) -> tuple[Constraint, ...]:  # noqa: ARG002 - all
+        """Return those of the definition."""
+        return table.constraints
+
+    def put_constraints(self, table: TableDefinition, constraints: Sequence[Constraint]) -> None:
+        """Change the definition."""
+        self.alter_table(table.name, replace(table, constraints=tuple(constraints)))
 
     def relocate(self, links: Sequence[Place], *, keep_outside: bool) -> Relocation:
         """Make the store independent of the one that it is a copy of, or that was here before (`home.relocate`)."""
