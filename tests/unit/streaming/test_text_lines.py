@@ -168,6 +168,7 @@ def test_lines_of_a_socket_are_committed_while_it_is_silent(wh: Warehouse) -> No
     ours, theirs = socket.socketpair()
     seen: list[list[tuple[Any, ...]]] = []
     give_up = threading.Timer(60, ours.close)
+    give_up.daemon = True
 
     def look(_: object) -> None:
         seen.append(wh.rows("t"))
