@@ -148,9 +148,8 @@ def run_in_parallel(
     The threads inherit this thread's tags, pools and other local properties of Spark. Transactions that they begin
     count as this thread's.
     """
-    # PYSPARK_PIN_THREAD=false: threads have no job groups and tags of their own
-    own_jobs = isinstance(env.spark.sparkContext._gateway, ClientServer)  # noqa: SLF001
-    if most == 1 or len(tasks) == 1 or not own_jobs:
+    # no ClientServer: PYSPARK_PIN_THREAD=false, and threads have no job groups and tags of their own
+    if most == 1 or len(tasks) == 1 or not isinstance(env.spark.sparkContext._gateway, ClientServer):  # noqa: SLF001
         return [work() for work in tasks]
     workers = _WorkerThreads(deque(enumerate(tasks)), owner_thread())
     ended = [threading.Event() for _ in range(min(most, len(tasks)))]
