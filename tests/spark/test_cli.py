@@ -117,6 +117,63 @@ def test_keep_going_runs_the_rest_and_still_fails(warehouse: str, tmp_path: Path
     assert [line.split(":")[0] for line in result.stderr.splitlines()] == ["error 40000", "error DATA"]
 
 
+def test_a_script_of_beeline_runs_as_it_is(warehouse: str, tmp_path: Path) -> None:
+    """Variables by option and SET, comments, semicolons in texts, another script in the middle."""
+    other, script = tmp_path / "the other.hql", tmp_path / "script.hql"
+    other.write_text(
+        "-- of the other\nSELECT '${hivevar:who}' AS b;\nSET hivevar:who=it;\n", encoding="utf-8"
+    )
+    script.write_text(
+        f"""-- it's; a comment
+        SELECT '${{hivevar:who}} ${{who}} ${{hiveconf:run.day}};' AS a; -- and; 'another
+        SET hivevar:who=${{who}}2;
+        /* ; */ source {other};
+        SET day=2026-01-02;
+        SET hiveconf:hive.txn.timeout=20min;
+        SET hive.txn.timeout;
+        SELECT '${{who}} ${{hiveconf:day}}' AS c, count(*) AS n FROM ${{t}};
+        -- the end""",
+        encoding="utf-8",
+    )
+    given = ["--hivevar", "who=x y", "--hivevar", "t=t", "--hiveconf", "run.day=2026=1"]
+    given += ["--hiveconf", "hive.lock.numretries=3"]
+    result = run("sql", "-w", warehouse, "-o", "json", *given, "-f", str(script))
+    assert lines(result) == [
+        {"a": "x y x y 2026=1;"},
+        {"b": "x y2"},
+        {"set": "hive.txn.timeout=20min"},
+        {"c": "it 2026-01-02", "n": 3},
+    ]
+
+
+def test_a_script_runs_no_commands_and_says_which_file_failed(warehouse: str, tmp_path: Path) -> None:
+    made, script = tmp_path / "made", tmp_path / "circle.hql"
+    for text in (f"!sh touch {made}", f"SELECT 1;\n ! touch {made};", "!connect jdbc:hive2://x"):
+        result = run("sql", "-w", warehouse, "-e", text)
+        assert (result.exit_code, result.stdout) == (1, ""), result.output
+        assert "which a script does not run" in result.stderr
+        assert f"(line {text.count(chr(10)) + 1}, column " in result.stderr
+    assert not made.exists()
+    for text in ("${nosuch}", "${hivevar:nosuch}", "${hiveconf:no.such}"):
+        result = run("sql", "-w", warehouse, "-e", f"SELECT '{text}'")
+        assert (result.exit_code, result.stdout) == (1, ""), result.output
+        assert "has no value: give --hive" in result.stderr
+    script.write_text(f"SELECT 1 AS a;\nsource {script};", encoding="utf-8")
+    result = run("sql", "-w", warehouse, "-o", "csv", "-f", str(script))
+    assert (result.exit_code, result.stdout.count("a")) == (1, 21)
+    assert "perhaps in a circle" in result.stderr
+    script.write_text("SELECT 1 AS a;\nSELECT * FROM nosuch;\nSELECT 2 AS a", encoding="utf-8")
+    result = run(
+        "sql", "-w", warehouse, "-k", "-o", "csv", "-e", f"source '{script}'; source {made}; SELECT 3 AS a"
+    )
+    assert (result.exit_code, result.stdout) == (1, "a\n1\na\n2\na\n3\n")
+    assert f"source {made}: " in result.stderr
+    result = run("sql", "-w", warehouse, "-o", "csv", "-e", f"source {script}; SELECT 3 AS a")
+    assert (result.exit_code, result.stdout) == (1, "a\n1\n")
+    assert f"in {script}:" in result.stderr
+    assert "(line 2, column 15)" in result.stderr
+
+
 def test_csv_and_tsv_keep_odd_texts(warehouse: str) -> None:
     query = "SELECT item, id FROM t ORDER BY id"
     rows = list(csv.reader(io.StringIO(run("sql", "-w", warehouse, "-o", "csv", "-e", query).stdout)))
@@ -158,6 +215,8 @@ def test_wrong_calls_end_with_2(warehouse: str) -> None:
         ["sql", "-w", warehouse, "-e", "SELECT 1", "-"],
         ["sql", "-w", warehouse, "somewhere"],
         ["sql", "-w", warehouse, "-o", "xml", "-e", "SELECT 1"],
+        ["sql", "-w", warehouse, "--hivevar", "nonsense", "-e", "SELECT 1"],
+        ["sql", "-w", warehouse, "--hiveconf", "=1", "-e", "SELECT 1"],
         ["sql", "-w", warehouse, "--conf", "nonsense", "-e", "SELECT 1"],
         ["compact", "t", "-w", warehouse, "--partition", "nonsense"],
         ["txn", "abort", "-w", warehouse, "many"],

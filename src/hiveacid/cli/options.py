@@ -213,14 +213,20 @@ def parse_settings(settings: Sequence[str]) -> list[tuple[str, str]]:
     """Split NAME=VALUE; refuse unknown settings before Spark starts."""
     from hiveacid.config import Settings  # noqa: PLC0415 - keeps --help fast
 
-    pairs = []
-    for text in settings:
-        name, equals, value = text.partition("=")
-        if not equals:
-            raise click.UsageError(f"--set {text}: expected NAME=VALUE")
-        pairs.append((name.strip(), value.strip()))
+    pairs = parse_pairs("--set", settings)
     with exit_on_errors():
         Settings.of(dict(pairs))
+    return pairs
+
+
+def parse_pairs(option: str, texts: Sequence[str]) -> list[tuple[str, str]]:
+    """Split the NAME=VALUE of an option."""
+    pairs = []
+    for text in texts:
+        name, equals, value = text.partition("=")
+        if not equals or not name.strip():
+            raise click.UsageError(f"{option} {text}: expected NAME=VALUE")
+        pairs.append((name.strip(), value.strip()))
     return pairs
 
 
