@@ -11,8 +11,9 @@ import pyarrow.compute as pc
 from hiveacid.core.model import DEFAULT_PARTITION, Constraint, Partition, TableDefinition
 from hiveacid.core.predicates import Not
 from hiveacid.core.schema import constraints as rules
-from hiveacid.core.schema.types import is_primitive
+from hiveacid.core.schema.types import is_primitive, parse_type
 from hiveacid.errors import ConstraintViolationError, NoSuchColumnError, ParseError
+from hiveacid.orc.stored_values import to_stored_values
 from hiveacid.table.arrow_read.condition_grammar import parse_predicate
 from hiveacid.table.arrow_read.files_to_open import partition_scalars
 from hiveacid.table.arrow_read.filters import Condition, arrow_filter, is_exact
@@ -50,12 +51,12 @@ class RowConstraints:
                 raise ConstraintViolationError(rules.violation(self.table.name, constraint))
 
     def _values(self, rows: pa.RecordBatch, name: str) -> pa.Array:
-        """Return a column's values as they will be read: the empty text of a partition is NULL."""
+        """Return a column's values as they will be read: VARCHAR is cut, and the empty text of a partition is NULL."""
         if name in self.static:
             return pa.repeat(self.static[name], rows.num_rows)
-        values = rows.column(name)
-        types = {column.name: column.type for column in self.table.partition_columns}
-        if name not in types or not is_primitive(types[name], rules.TEXTS):
+        types = {column.name: column.type for column in self.table.all_columns}
+        values = to_stored_values(rows.column(name), parse_type(types[name]))
+        if name not in self.table.partition_column_names or not is_primitive(types[name], rules.TEXTS):
             return values
         texts = pc.utf8_rtrim(values, " ") if types[name].startswith("char") else values
         empty = pc.is_in(texts, pa.array(["", DEFAULT_PARTITION], texts.type))
