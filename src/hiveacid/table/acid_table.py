@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import TYPE_CHECKING, NoReturn
 
-from hiveacid.core.format.names import ROW_ID
+from hiveacid.core.format.names import ROW_ID, ROW_IS_DELETED
 from hiveacid.core.model import Displayed, TableDefinition, TableName, WriteId
 from hiveacid.core.schema.storage_formats import file_kind
 from hiveacid.core.schema.types import quote_name, unquoted_name
@@ -71,6 +71,7 @@ class Scan(Displayed):
     ``hint``: a condition that the caller applies to the frame itself, used here only to read less. It refers to the
     table as ``hint_alias``, and means what it means in ``hint_session`` (default: the connection's). ``count_only``: the caller counts the rows and needs no values.
     ``subqueries``: conditions on the frame may have correlated subqueries (`spark.read.acid_rows`).
+    ``deleted_rows``: return deleted rows, too, and the column ``ROW__IS__DELETED``.
     """
 
     context: Context
@@ -85,6 +86,7 @@ class Scan(Displayed):
     hint_session: SparkEnvironment | None = None
     count_only: bool = False
     subqueries: bool = False
+    deleted_rows: bool = False
 
     def to_df(self, shared: Transaction | None = None) -> DataFrame:
         """Return the rows of the current snapshot (of the transaction's, inside one).
@@ -94,14 +96,22 @@ class Scan(Displayed):
         context = self.context.with_own_sql()
         where, alias = (self.where, None) if self.where else (self.hint, self.hint_alias)
         with reading_transaction(context, self.joined, shared) as reader:
-            table = context.require(self.name)
+            verb = "reading deleted rows"
+            table = (
+                context.require_full_acid(self.name, verb)
+                if self.deleted_rows
+                else context.require(self.name)
+            )
             with translate_errors():
                 txn = self.joined or reader
                 session = None if self.where else self.hint_session
                 snapshot = list_snapshot(
                     context, table, txn, where=where, alias=alias, session=session, as_of=self.as_of
                 )
-                frame = snapshot.scan(count_only=self.count_only, subqueries=self.subqueries)
+                if self.deleted_rows:
+                    frame = snapshot.scan_with_deleted()
+                else:
+                    frame = snapshot.scan(count_only=self.count_only, subqueries=self.subqueries)
                 extend_lease(context, reader, frame)
                 rows = filter_rows(context.env, frame, self.where, self.name.name)
                 return selected(rows, self._columns(table))
@@ -110,7 +120,8 @@ class Scan(Displayed):
         names = table.column_names
         columns = names if self.columns is None else self.columns
         hidden = [ROW_ID] if self.row_ids else []
-        return [quote_name(name) if name.lower() in names else name for name in (*hidden, *columns)]
+        state = [ROW_IS_DELETED] if self.deleted_rows and ROW_IS_DELETED not in columns else []
+        return [quote_name(name) if name.lower() in names else name for name in (*hidden, *columns, *state)]
 
 
 @dataclass(frozen=True, repr=False)
@@ -156,18 +167,33 @@ class AcidTable(Displayed):
         return self.scan().to_df()
 
     def scan(
-        self, where: str | None = None, columns: Sequence[str] | None = None, *, row_ids: bool = False
+        self,
+        where: str | None = None,
+        columns: Sequence[str] | None = None,
+        *,
+        row_ids: bool = False,
+        deleted_rows: bool = False,
     ) -> Scan:
         """Prepare a read of some rows and columns; the filter also skips partitions and ORC row groups.
 
-        ``where``: a SQL condition. ``columns``: default all. ``row_ids``: add the column ``ROW__ID``.
+        ``where``: a SQL condition. ``columns``: default all. ``row_ids``: add the column ``ROW__ID``. ``deleted_rows``: read the
+        deleted rows that files still hold, too, and add the column ``ROW__IS__DELETED``; only tables with DELETE have it.
         """
         if where is not None and not isinstance(where, str):
             raise ConfigError(
                 f"scan(where=...) takes a text of SQL, not {where!r}: filter the DataFrame by a Column"
             )
         column_names = None if columns is None else _names(columns)
-        return Scan(self.context, self.name, self.joined, where, column_names, row_ids, self.snapshot_at)
+        return Scan(
+            self.context,
+            self.name,
+            self.joined,
+            where,
+            column_names,
+            row_ids,
+            self.snapshot_at,
+            deleted_rows=deleted_rows,
+        )
 
     def count(self, where: str | None = None) -> int:
         """Return the number of rows: ``t.count("qty > 1")``. ``where``: a SQL condition.

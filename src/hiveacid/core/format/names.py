@@ -43,6 +43,8 @@ _PREFIXES = ("base_", "delta_", "delete_delta_")
 
 ROW_ID = "ROW__ID"
 FILE_NAME = "INPUT__FILE__NAME"
+ROW_IS_DELETED = "ROW__IS__DELETED"
+"""Hive 4's column of reads that show deleted rows, too."""
 RESERVED_NAMES = frozenset(
     name.lower() for name in (ROW_ID, FILE_NAME, "BLOCK__OFFSET__INSIDE__FILE", "_metadata")
 )

@@ -84,11 +84,15 @@ class Relation:
 
 @dataclass(frozen=True)
 class FunctionCall:
-    """A call of a table function in a query: its name as written, its offset in the text, and its node in the plan."""
+    """A call of a table function in a query: its name as written, its offset in the text, and its node in the plan.
+
+    ``alias``: the node of an alias directly above it.
+    """
 
     name: str
     start: int
     node: JavaObject = field(compare=False)
+    alias: JavaObject = field(default=None, compare=False)
 
     @property
     def arguments(self) -> list[tuple[str, JavaObject]]:
@@ -294,7 +298,9 @@ class _QueryWalk(_Walk):
     def look(self, visit: _Visit) -> None:
         if visit.kind == "UnresolvedTableValuedFunction":
             name = list(map(str, scala_items(visit.node.name())))
-            self.calls.append(FunctionCall(".".join(name), self._place(visit.node)[0], visit.node))
+            above = visit.parent
+            alias = above.node if above is not None and above.kind == "SubqueryAlias" else None
+            self.calls.append(FunctionCall(".".join(name), self._place(visit.node)[0], visit.node, alias))
         super().look(visit)
 
     def take(self, names: tuple[str, ...], visit: _Visit) -> None:

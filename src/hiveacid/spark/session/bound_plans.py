@@ -104,7 +104,7 @@ def with_tables(
     # nodes of one name are equal: only their identity tells them apart
     replacements = java_class(env, "java.util.IdentityHashMap")()
     for place, table in tables:
-        if isinstance(place, Relation) and place.alias is not None:
+        if place.alias is not None:
             replacements.put(place.alias, _aliased(env, table, place.alias.identifier()))
         else:
             replacements.put(place.node, _aliased(env, table, _own_name(env, table)))

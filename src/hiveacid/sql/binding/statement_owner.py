@@ -20,7 +20,12 @@ from hiveacid.spark.session.capabilities import SparkEnvironment
 from hiveacid.spark.session.classic_session import ANOTHER_CATALOG, is_temporary_view, spark_catalog_table
 from hiveacid.sql.binding.parameters import has_identifier_clause
 from hiveacid.sql.binding.table_binder import find_hiveacid_relation, is_view_of_session, reads_of
-from hiveacid.sql.binding.table_sources import find_metadata_table, is_change_call, table_of_change_call
+from hiveacid.sql.binding.table_sources import (
+    find_metadata_table,
+    is_change_call,
+    table_of_call,
+    table_of_change_call,
+)
 from hiveacid.sql.grammar.admin import CACHE_ADVICE
 from hiveacid.sql.grammar.advice import advice_on
 from hiveacid.sql.grammar.parse import parse
@@ -352,6 +357,8 @@ def _reads_hiveacid_table(context: Context, piece: Slice) -> bool:
         # Not Spark's grammar, or a name that only Spark resolves. Spark reports that, unless a table of ours may be named.
         return any(_find_named_table(context, parts) is not None for parts in _names_behind(tokens))
     if any(_find_named_table(context, relation.parts) is not None for relation in reads.relations):
+        return True
+    if any(find_hiveacid_relation(context, table_of_call(call)) is not None for call in reads.calls):
         return True
     changed = [table_of_change_call(piece, call) for call in reads.calls if is_change_call(call)]
     return any(

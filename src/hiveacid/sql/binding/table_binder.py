@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from pyspark.sql import Column, DataFrame
 
 from hiveacid.config.property_definitions import SPARK_PROVIDER
-from hiveacid.core.format.names import FILE_NAME, ROW_ID
+from hiveacid.core.format.names import FILE_NAME, ROW_ID, ROW_IS_DELETED
 from hiveacid.core.model import TableDefinition, TableKind, TableName, ViewDefinition
 from hiveacid.errors import CatalogError, NoSuchTableError, ParseError, UnsupportedFeatureError, did_you_mean
 from hiveacid.spark.parser.relations import (
@@ -40,6 +40,7 @@ from hiveacid.spark.session.classic_session import (
 from hiveacid.spark.session.error_translation import is_spark_error, translate_errors
 from hiveacid.spark.session.jvm import active_session, column_of_expression, parser_of
 from hiveacid.sql.binding.table_sources import (
+    FETCH_DELETED_ROWS,
     SYSTEM,
     Predicate,
     TableSource,
@@ -49,7 +50,9 @@ from hiveacid.sql.binding.table_sources import (
     find_metadata_table,
     is_change_call,
     metadata_frame,
+    properties_of_call,
     resolve_as_of,
+    table_of_call,
 )
 from hiveacid.sql.binding.view_text import errors_of_view, find_hiveacid_view, with_view_columns
 from hiveacid.sql.grammar.advice import advice_on_query
@@ -64,7 +67,7 @@ if TYPE_CHECKING:
 
 QUERY, EXPRESSION, SOURCE = "", "expression", "SELECT * FROM "
 """Kinds of pieces of text; Spark gets a source with that prefix."""
-VIRTUAL_COLUMNS = (ROW_ID, FILE_NAME)
+VIRTUAL_COLUMNS = (ROW_ID, FILE_NAME, ROW_IS_DELETED)
 """Columns that a query may name, but that ``*`` does not show: hidden columns (`hiveacid.spark.session.bound_plans`)."""
 Parse: TypeAlias = "Callable[[str], JavaObject]"
 _READING = frozenset({"FROM", "JOIN", "TABLE"})
@@ -130,6 +133,11 @@ class Binder:
             for call in reads.calls
             if is_change_call(call)
         ]
+        tables += [
+            (call, self._bound_table(source, source.table.name))
+            for call in reads.calls
+            if (source := self._table_with_properties(piece, call)) is not None
+        ]
         for relation in reads.relations:
             ours = self._hiveacid_source(piece, relation)
             if ours is None:
@@ -163,6 +171,23 @@ class Binder:
             tables.append((relation, self._bound_table(source, relation.name)))
         plan = with_tables(self.context.env, reads.plan, tables)
         return Bound(text, reads.whole(plan), bool(tables))
+
+    def _table_with_properties(self, piece: Slice, call: FunctionCall) -> TableSource | None:
+        """Return the table of ``t('acid.fetch.deleted.rows'='true')``; None for a call of a function."""
+        name = find_hiveacid_table(self.context, table_of_call(call))
+        if name is None:
+            return None
+        properties = properties_of_call(call)
+        if set(properties) != {FETCH_DELETED_ROWS}:
+            line, column = piece.position(call.start)
+            raise UnsupportedFeatureError(
+                f"of the properties that a query may give {name}, only '{FETCH_DELETED_ROWS}' is known: "
+                f"{call.name}('{FETCH_DELETED_ROWS}'='true')",
+                line=line,
+                column=column,
+            )
+        wanted = properties[FETCH_DELETED_ROWS] == "true"
+        return TableSource(name, None, virtual_columns=True, deleted_rows=wanted)
 
     def _predicate(self, relation: Relation) -> Predicate | None:
         """Return the condition of the WHERE directly above a table, for push-down; None if its text would not be the same."""
@@ -277,14 +302,23 @@ class Binder:
     def _virtual_columns(self, source: TableSource) -> list[str]:
         if not source.virtual_columns:
             return []
-        kind = self.context.require(source.table).kind
-        return [name for name in VIRTUAL_COLUMNS if name != ROW_ID or kind is TableKind.FULL_ACID]
+        table = self.context.require(source.table)
+        missing = {
+            name.upper() for name in table.column_names
+        }  # a column of the name hides the deletion state
+        if table.kind is not TableKind.FULL_ACID:
+            missing.add(ROW_ID)
+        return [name for name in VIRTUAL_COLUMNS if name not in missing]
 
     def frame(self, source: TableSource) -> DataFrame:
         """Return the rows of a table, with its virtual columns last if the source has them."""
         if source.metadata is not None:
             return metadata_frame(self.context, source, self.joined or self.reader)
-        more = self._virtual_columns(source)
+        no_state = f"false AS {ROW_IS_DELETED}"
+        more = [
+            no_state if name == ROW_IS_DELETED and not source.deleted_rows else name
+            for name in self._virtual_columns(source)
+        ]
         columns = self.context.require(source.table).column_names
         scan = Scan(
             self.context,
@@ -294,6 +328,7 @@ class Binder:
             as_of=source.as_of,
             count_only=source.count_only,
             subqueries=source.subqueries,
+            deleted_rows=source.deleted_rows,
         )
         if source.predicate is not None:
             predicate = source.predicate

@@ -21,7 +21,7 @@ from hiveacid.spark.parser.relations import FunctionCall, Relation
 from hiveacid.spark.session.classic_session import exists_in_spark
 from hiveacid.sql.binding.source_positions import errors_at, spark_errors_at_source
 from hiveacid.sql.binding.system_tables import SYSTEM_TABLES, system_frame
-from hiveacid.sql.statements import SPARK_CATALOG, Slice
+from hiveacid.sql.statements import SPARK_CATALOG, Slice, TableRef, table_ref
 from hiveacid.table.acid_table import Inspect
 from hiveacid.table.context import Context
 from hiveacid.table.read.change_feed import Changes, FeedPoint
@@ -57,7 +57,7 @@ class TableSource:
     """Table, or metadata table of a table, whose rows stand for a name in a query.
 
     ``metadata``: one of `METADATA_TABLES`, or `SYSTEM`; None: the table itself. ``virtual_columns``: include these columns. ``as_of``: the point of time travel. ``predicate``: the query needs only
-    rows that fulfil it. ``count_only``: the query needs only the number of rows. ``subqueries`` as in `Scan`.
+    rows that fulfil it. ``count_only``: the query needs only the number of rows. ``subqueries``, ``deleted_rows`` as in `Scan`.
     """
 
     table: TableName
@@ -67,6 +67,7 @@ class TableSource:
     predicate: Predicate | None = None
     count_only: bool = False
     subqueries: bool = False
+    deleted_rows: bool = False
 
 
 def find_metadata_table(context: Context, parts: Sequence[str]) -> TableSource | None:
@@ -126,6 +127,25 @@ def millis_of(context: Context, expression: Slice) -> int:
             f"{expression.text} is not a timestamp", line=expression.line, column=expression.column
         )
     return millis
+
+
+FETCH_DELETED_ROWS = "acid.fetch.deleted.rows"
+"""Hive 4's property of a table in a query: ``t('acid.fetch.deleted.rows'='true')`` reads deleted rows, too."""
+
+
+def table_of_call(call: FunctionCall) -> TableRef | None:
+    """Return the table that a call names if it is one with properties; None for a call of a function."""
+    return table_ref(call.name.lower().split(".")) if properties_of_call(call) else None
+
+
+def properties_of_call(call: FunctionCall) -> dict[str, str]:
+    """Return the properties of a table that a query names as ``t('key'='value', …)``; none for a call of a function."""
+    properties: dict[str, str] = {}
+    for _, node in call.arguments:
+        if node.nodeName() != "EqualTo" or {node.left().nodeName(), node.right().nodeName()} != {"Literal"}:
+            return {}
+        properties[str(node.left().value()).lower()] = str(node.right().value()).lower()
+    return properties
 
 
 HIVEACID_CHANGES, TABLE_CHANGES = "hiveacid_changes", "table_changes"

@@ -20,16 +20,18 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 
 from hiveacid.config import setting_definitions
+from hiveacid.core.format.names import ROW_IS_DELETED
 from hiveacid.core.format.write_id_lists import RangeShare, ValidWriteIdList
 from hiveacid.core.model import TableDefinition, TableKind
 from hiveacid.core.snapshot.scan_plan import ScanFile
-from hiveacid.errors import CatalogError, StatementError, acid_v1
+from hiveacid.errors import CatalogError, StatementError, UnsupportedFeatureError, acid_v1
 from hiveacid.orc.build_delete_bitmap import NO_DELETE_KEYS, build_delete_bitmap, read_delete_keys
 from hiveacid.spark.predicates.column_conditions import table_conjuncts, with_char_metadata
 from hiveacid.spark.predicates.partition_pruning import prune_partitions
 from hiveacid.spark.predicates.search_argument import SearchArgument, search_argument
 from hiveacid.spark.read.acid_rows import is_indexed, make_index
 from hiveacid.spark.read.delete_events import BitmapLookup
+from hiveacid.spark.read.deleted_rows import rows_with_deleted
 from hiveacid.spark.read.scan_frames import scan
 from hiveacid.spark.read.scan_source import FileGroup, ReadOptions, ScanSource, partition_key
 from hiveacid.spark.session.capabilities import SparkEnvironment
@@ -167,6 +169,24 @@ class TableSnapshot:
             subqueries=subqueries,
         )
         return with_char_metadata(self.table, frame)
+
+    def scan_with_deleted(self) -> DataFrame:
+        """Return the rows and the deleted ones that files hold (``spark.read.deleted_rows``).
+
+        Raises UnsupportedFeatureError if files hold update events of ACID v1, or if a column has the name of the deletion state.
+        """
+        if ROW_IS_DELETED.lower() in self.table.column_names:
+            raise UnsupportedFeatureError(
+                f"{self.table.name} has a column {ROW_IS_DELETED}, which hides the deletion state: rename it"
+            )
+        self.context.env.prepare_scan()
+        footers = read_footers(self.context, self.table, self.locations, self.txn)
+        if footers.has_acid_v1_events:
+            raise acid_v1(self.table.name)
+        source = ScanSource(
+            self.context.env, self.context.fs, self.table, self.write_ids, footers.plans, memo=footers.memo
+        )
+        return with_char_metadata(self.table, rows_with_deleted(source, self.locations, footers.bounds))
 
 
 def _size(location: Location) -> int:
