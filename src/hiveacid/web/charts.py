@@ -12,7 +12,7 @@ from typing import Any
 
 from markupsafe import Markup, escape
 
-from hiveacid.core.transactions.waiting import Wait
+from hiveacid.core.transactions.locks_and_conflicts import Wait
 from hiveacid.web.texts import format_bytes, format_count
 
 _WIDTH, _HEIGHT = 720, 180

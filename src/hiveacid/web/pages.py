@@ -13,11 +13,12 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from hiveacid.config import Settings
 from hiveacid.core.compaction.advice import Need
+from hiveacid.core.compaction.cleaning_plan import held_back_cleanings
 from hiveacid.core.compaction.figure_history import FigureRecord
 from hiveacid.core.compaction.queue_records import SERVICE_TIMEOUT, Compaction
 from hiveacid.core.model import TableName
+from hiveacid.core.transactions.locks_and_conflicts import Wait, lock_waits
 from hiveacid.core.transactions.states import COMPACTION, UNDER_WAY, CompactionState
-from hiveacid.core.transactions.waiting import Wait, held_back_cleanings, lock_waits
 from hiveacid.ports.store import TransactionStore, own_store
 from hiveacid.ports.transactions import LockRow
 from hiveacid.table.read.inventory import TableAccess

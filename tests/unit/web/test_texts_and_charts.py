@@ -7,7 +7,7 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
-from hiveacid.core.transactions.waiting import Wait
+from hiveacid.core.transactions.locks_and_conflicts import Wait
 from hiveacid.web import charts
 from hiveacid.web.charts import Series
 from hiveacid.web.texts import format_bytes, format_count, format_seconds, format_time

@@ -1,4 +1,4 @@
-"""Plan of the cleaner for one location: paths to delete, and aborted write ids that no row uses any more.
+"""Plan of the cleaner for one location: paths to delete, and aborted write ids that no row uses any more; what cleanings wait for.
 
 Rules: Hive's ``Cleaner`` and ``CleanupRequest`` handlers. The plan answers two questions: which directories no open
 transaction reads, and which rows of aborted transactions stay on disk.
@@ -6,11 +6,12 @@ transaction reads, and which rows of aborted transactions stay on disk.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from hiveacid.core.compaction.queue_records import Compaction
 from hiveacid.core.format.names import (
     NO_VISIBILITY,
     BaseName,
@@ -23,6 +24,7 @@ from hiveacid.core.format.write_id_lists import ValidTxnList, ValidWriteIdList
 from hiveacid.core.model import TableKind, TxnId, WriteId
 from hiveacid.core.snapshot.directory_listing import FileEntry, split_by_owner
 from hiveacid.core.snapshot.selection import AcidState, select
+from hiveacid.core.transactions.states import CompactionState
 
 
 class DeletionReason(StrEnum):
@@ -210,3 +212,15 @@ def _abort_records_removable_up_to(
         if first is not None:
             lowest = WriteId(min(lowest, first - 1))
     return lowest
+
+
+def held_back_cleanings(open_ids: Iterable[int], jobs: Sequence[Compaction]) -> dict[int, tuple[int, ...]]:
+    """Return, for each open transaction that does so, the compactions whose cleaning waits for it.
+
+    A job waits until no transaction below its ``next_txn_id`` is open.
+    """
+    waiting = [
+        job for job in jobs if job.state == CompactionState.READY_FOR_CLEANING and job.next_txn_id is not None
+    ]
+    held = {txn: tuple(job.id for job in waiting if txn < (job.next_txn_id or 0)) for txn in open_ids}
+    return {txn_id: ids for txn_id, ids in held.items() if ids}

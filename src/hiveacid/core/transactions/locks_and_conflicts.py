@@ -186,6 +186,48 @@ class _RequestIndex:
 _Resource = tuple[str, str | None, str | None]
 
 
+@dataclass(frozen=True)
+class Wait:
+    """A waiting transaction. ``root``: the one that has to end first; ``depth``: how many waits lie between, at least 1.
+
+    ``deadlocked``: the waits form a circle, which only an abort or a time-out ends; ``root`` is then one of them.
+    """
+
+    txn_id: int
+    waits_for: int
+    root: int
+    depth: int
+    deadlocked: bool = False
+
+
+def lock_waits(locks: Iterable[tuple[str, int | None, str | None]]) -> tuple[Wait, ...]:
+    """Return the waiting transactions, those with the most others behind them first.
+
+    ``locks``: id, transaction and the lock waited for (None: it does not wait), as SHOW LOCKS lists them.
+    """
+    rows = list(locks)
+    owners = {lock_id: txn_id for lock_id, txn_id, _ in rows}
+    edges: dict[int, int] = {}
+    for _, txn_id, blocked_by in rows:
+        blocker = owners.get(blocked_by or "")
+        if txn_id is not None and blocker is not None and blocker != txn_id:
+            edges.setdefault(txn_id, blocker)
+    waits = [_follow(txn_id, edges) for txn_id in edges]
+    behind: dict[int, int] = defaultdict(int)
+    for wait in waits:
+        behind[wait.root] += 1
+    return tuple(sorted(waits, key=lambda wait: (-behind[wait.root], wait.root, wait.depth, wait.txn_id)))
+
+
+def _follow(txn_id: int, edges: Mapping[int, int]) -> Wait:
+    seen = [txn_id]
+    while (after := edges.get(seen[-1])) is not None:
+        if after in seen:
+            return Wait(txn_id, edges[txn_id], min(seen[seen.index(after) :]), len(seen), deadlocked=True)
+        seen.append(after)
+    return Wait(txn_id, edges[txn_id], seen[-1], len(seen) - 1)
+
+
 CONFLICTING_OPERATIONS = ("u", "d")
 """Operations of which any two exclude each other. Stores build their queries for conflicts from this tuple.
 

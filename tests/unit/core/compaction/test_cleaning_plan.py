@@ -1,8 +1,14 @@
 """What the cleaner may delete, in which order, and what it must still remember."""
 
-from hiveacid.core.compaction.cleaning_plan import CleaningPlan, DeletionReason, plan_cleaning
+from hiveacid.core.compaction.cleaning_plan import (
+    CleaningPlan,
+    DeletionReason,
+    held_back_cleanings,
+    plan_cleaning,
+)
+from hiveacid.core.compaction.queue_records import Compaction, CompactionRequest
 from hiveacid.core.format.write_id_lists import parse_txn_list, parse_write_id_list
-from hiveacid.core.model import TxnId, WriteId
+from hiveacid.core.model import TableName, TxnId, WriteId
 from hiveacid.core.snapshot.directory_listing import FileEntry
 
 COMMITTED = "50:9223372036854775807::"
@@ -143,3 +149,14 @@ def test_originals_go_with_the_first_base() -> None:
 
 def test_foreign_and_hidden_entries_stay() -> None:
     assert deleted(plan("base_9_v20", "p=1/delta_1_1_0/bucket_00000", "_tmp/x", ".hive-staging/x")) == []
+
+
+def test_open_transactions_hold_back_cleanings_of_later_compactions() -> None:
+    def job(number: int, next_txn_id: int | None, state: str = "ready for cleaning") -> Compaction:
+        request = CompactionRequest(TableName("d", "t"), None, "major")
+        return Compaction(
+            number, request, state, next_txn_id=None if next_txn_id is None else TxnId(next_txn_id)
+        )
+
+    jobs = [job(1, 10), job(2, 20), job(3, None), job(4, 99, "succeeded")]
+    assert held_back_cleanings([5, 10, 19, 20], jobs) == {5: (1, 2), 10: (2,), 19: (2,)}

@@ -15,10 +15,12 @@ from hiveacid.core.transactions.locks_and_conflicts import (
     HeldLock,
     LockComponent,
     LockType,
+    Wait,
     conflict_message,
     covers,
     first_blocking_lock,
     first_conflict,
+    lock_waits,
     must_wait,
     overlap,
 )
@@ -206,3 +208,26 @@ def test_the_first_committer_is_named_in_the_words_of_hive() -> None:
     assert conflict_message(TxnId(3), 3, whole) == (
         "Aborting [txnid:3,3] due to a write conflict on shop/orders committed by [txnid:2,3] d/u"
     )
+
+
+def test_a_chain_leads_to_the_one_that_holds_all_others_up() -> None:
+    locks = [
+        ("1.1", 10, None),
+        ("2.1", 11, "1.1"),
+        ("3.1", 12, "2.1"),
+        ("3.2", 12, "1.1"),
+        ("4.1", 20, None),
+        ("5.1", 21, "4.1"),
+    ]
+    assert lock_waits(locks) == (Wait(11, 10, 10, 1), Wait(12, 11, 10, 2), Wait(21, 20, 20, 1))
+
+
+def test_locks_without_transaction_or_unknown_wait_for_nobody() -> None:
+    assert lock_waits([("1.1", None, None), ("2.1", 5, "1.1"), ("3.1", 6, "9.9"), ("4.1", 7, "4.1")]) == ()
+
+
+def test_a_circle_is_a_deadlock() -> None:
+    locks = [("1.1", 1, "2.1"), ("2.1", 2, "1.1"), ("3.1", 3, "1.1")]
+    waits = {wait.txn_id: wait for wait in lock_waits(locks)}
+    assert all(wait.deadlocked and wait.root == 1 for wait in waits.values())
+    assert waits[3].waits_for == 1
