@@ -144,7 +144,8 @@ class Binder:
                 continue
             if relation.changes is not None:
                 frame = changes_between(self.context, piece, relation, ours, txn)
-                tables.append((relation, BoundTable(frame, relation.name)))
+                owner = () if isinstance(ours, ViewDefinition) else (SPARK_CATALOG, ours.table.database)
+                tables.append((relation, BoundTable(frame, relation.name, owner)))
                 continue
             if isinstance(ours, ViewDefinition):
                 source = self._bind_view(piece, relation, ours)
