@@ -11,6 +11,8 @@ import hiveacid
 from hiveacid.errors import HiveAcidError, NoSuchColumnError
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from hiveacid import AcidSession
 
 ACID = "STORED AS ORC TBLPROPERTIES ('transactional'='true', 'hiveacid.history.retention'='1h')"
@@ -85,6 +87,29 @@ def test_rows_of_before_change_and_are_read_by_every_way(acid: AcidSession) -> N
         held(acid, rows)
     with pytest.raises(NoSuchColumnError, match="v"):
         acid.sql("UPDATE t SET v = 'x'")
+
+
+def test_conditions_on_values_that_files_hold_as_another_type(acid: AcidSession, tmp_path: Path) -> None:
+    """Spark's ORC reader would cast the value that a column is compared with to the type of the file."""
+    acid.sql(f"CREATE TABLE t (id INT, w INT) STORED AS ORC {INSERT_ONLY}")
+    acid.sql("INSERT INTO t VALUES (1, 5)")
+    acid.sql("ALTER TABLE t ALTER COLUMN w TYPE STRING")
+    acid.sql("INSERT INTO t VALUES (2, '5'), (3, 'x')")
+    assert values(acid, "SELECT id FROM t WHERE w = '5'") == {(1,), (2,)}
+    assert values(acid, "SELECT id FROM t WHERE w > 'a' OR w IS NULL") == {(3,)}
+    files = {
+        "DATE": ("DATE'2020-01-01'", "STRING", "w IN ('2020-01-01', 'x')"),
+        "DECIMAL(5,2)": ("1.5", "DOUBLE", "w > 1 AND w <> 1.25D"),
+        "BOOLEAN": ("true", "INT", "w = 1"),
+        "STRING": ("'5'", "INT", "w < 6"),
+        "TIMESTAMP": ("TIMESTAMP'2020-01-01 10:00:00'", "DATE", "w = DATE'2020-01-01'"),
+    }
+    spark = acid.context.env.spark
+    for number, (have, (value, want, condition)) in enumerate(files.items()):
+        place = tmp_path / str(number)
+        spark.sql(f"SELECT 1 AS id, CAST({value} AS {have}) AS w").write.orc(str(place))
+        acid.sql(f"CREATE EXTERNAL TABLE t{number} (id INT, w {want}) STORED AS ORC LOCATION '{place}'")
+        assert values(acid, f"SELECT id FROM t{number} WHERE {condition}") == {(1,)}, (have, want)
 
 
 @pytest.mark.repeats("unit/core/schema says what each format takes", cases=("TEXTFILE]", "PARQUET]"))

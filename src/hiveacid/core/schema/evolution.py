@@ -50,13 +50,14 @@ class ColumnSource:
     ``name``: name under which the reader finds the column (None: the file has no such column, its value is NULL).
     ``type``: type to request from the reader: that of the table's column, with the field names of nested structs as
     in the file. ``cut``: texts may be longer than the column allows. ``problem``: why the values cannot be read; a
-    query that needs the column fails with this text.
+    query that needs the column fails with this text. ``converted``: values of the one type are no values of the other.
     """
 
     name: str | None
     type: hive_types.HiveType
     cut: bool = False
     problem: str | None = None
+    converted: bool = False
 
 
 @dataclass(frozen=True)
@@ -142,9 +143,17 @@ class _Request:
 
 def _source(name: str, column: Column, field: hive_types.Field, requested: _Request) -> ColumnSource:
     if requested.problem is None:
-        return ColumnSource(name, requested.type, requested.cut)
+        converted = _is_converted(field.type, requested.type)
+        return ColumnSource(name, requested.type, requested.cut, converted=converted)
     problem = f"column {column.name} is {column.type}, but {field.name} in the file is {field.type}: {requested.problem}"
     return ColumnSource(None, hive_types.parse_type(column.type), problem=problem)
+
+
+def _is_converted(have: hive_types.HiveType, want: hive_types.HiveType) -> bool:
+    if not isinstance(have, hive_types.Primitive) or not isinstance(want, hive_types.Primitive):
+        return False
+    families = (hive_types.INTEGER_TYPES, _TEXT, ("float", "double"))
+    return have.name != want.name and not any({have.name, want.name} <= {*family} for family in families)
 
 
 def _request(have: hive_types.HiveType, want: hive_types.HiveType) -> _Request:

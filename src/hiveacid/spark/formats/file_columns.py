@@ -73,7 +73,8 @@ def table_columns(
 
     ORC would look for a pushed ``row.id`` inside the struct ``row`` of an ACID file, and skip rows by the statistics of the
     field ``id`` of a user's own column ``row``. Beside such a column no field is a plain path, so that no session, whatever
-    its settings are when the plan runs, pushes a comparison of one down.
+    its settings are when the plan runs, pushes a comparison of one down. Nor is a column of a flat file that has values of another
+    type: Spark would cast the value that it is compared with to that type (``OrcFilters.castLiteralValue``), which fails for texts.
     """
     misread = prefix and any(f"{source.name}.".lower() == prefix for source in mapping.columns)
 
@@ -81,7 +82,7 @@ def table_columns(
         field = prefix + quote_name(source.name or "")
         if keep is not None:
             field = f"CASE WHEN {keep} IS NOT NULL THEN {field} END"
-        elif misread:
+        elif misread or (source.converted and not prefix):
             field = f"coalesce({field}, {field})"
         return _value(env, source, column, field, path)
 
