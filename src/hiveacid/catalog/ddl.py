@@ -418,6 +418,8 @@ def drop_partitions(
         if chosen and table.kind is not TableKind.PLAIN and context.store.maintained_by_hiveacid():
             _drop_at_a_write_id(context, table, chosen, txn)
         else:
+            if chosen and table.kind is not TableKind.PLAIN:
+                _end_history(context, table, txn)
             txn.require_open_in_store()
             context.catalog.drop_partitions(name, chosen, table)
         if not table.external:
@@ -439,6 +441,17 @@ def _drop_at_a_write_id(
         held.require_open_in_store()
         marked = table.with_properties({HISTORY_FROM.name: own, PARTITIONS_DROPPED.name: own})
         txn.pending.drop_partitions(marked, partitions)
+
+
+def _end_history(context: Context, table: TableDefinition, held: Transaction) -> None:
+    """Mark a table of a metastore, before partitions are dropped, so that no state of before is read without them.
+
+    ``held``: the transaction with the lock on the table.
+    """
+    with context.transactions.scope(context.settings) as txn:
+        own = str(int(txn.write_id(table.name, publishing=False)))
+        held.require_open_in_store()
+        context.catalog.alter_table(table.name, table.with_properties({HISTORY_FROM.name: own}))
 
 
 def truncate(
