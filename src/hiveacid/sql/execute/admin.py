@@ -170,10 +170,10 @@ def analyze(execution: ExecutionContext, statement: administration.Analyze) -> N
 
 
 def optimize(execution: ExecutionContext, statement: administration.Optimize) -> DataFrame:
-    """OPTIMIZE: a major compaction of all partitions, to its end; no error for a table that has nothing to compact."""
+    """OPTIMIZE and CONCATENATE: a major compaction to its end; no error where nothing is to compact."""
     table = AcidTable(execution.context, execution.find(statement.table))
     try:
-        reports = table.compact("major")
+        reports = table.compact("major", spec_values(execution, statement.partition))
     except CompactionRefusedError as error:
         if NOT_ENOUGH not in str(error):
             raise

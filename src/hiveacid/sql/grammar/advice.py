@@ -63,7 +63,6 @@ ADVICE: Mapping[str, str] = {
     "DESCRIBE … AS JSON": "DESCRIBE ... AS JSON is not supported: DESCRIBE EXTENDED t returns rows",
     "DESC … AS JSON": "DESC ... AS JSON is not supported: DESCRIBE EXTENDED t returns rows",
     "ALTER TABLE … SET LOCATION": _FIXED,
-    "ALTER TABLE … CONCATENATE": "CONCATENATE is called ALTER TABLE t [PARTITION (...)] COMPACT 'major'",
     "ALTER TABLE … EXCHANGE": f"EXCHANGE PARTITION is not supported: {_SPEC}",
     "ALTER TABLE … RECOVER PARTITIONS": f"RECOVER PARTITIONS is not supported: {_SPEC}",
     "ALTER TABLE … TOUCH": "TOUCH is not needed: hiveacid runs no hooks",

@@ -119,6 +119,8 @@ def alter(cursor: Cursor) -> Statement:
     partition = cursor.partition()
     if cursor.take("COMPACT"):
         return _compact(cursor, table, partition)
+    if cursor.take("CONCATENATE"):  # which Hive carries out so for transactional tables
+        return administration.Optimize(table, partition)
     for words in (f"{cursor.next.keyword} {cursor.ahead(1).keyword}", cursor.next.keyword):
         if words in ALTERATIONS:
             cursor.refuse(ALTERATIONS[words])
@@ -126,7 +128,7 @@ def alter(cursor: Cursor) -> Statement:
         if cursor.sees_any(_COLUMN_VERBS):
             cursor.refuse("all partitions have the columns of the table: leave PARTITION (...) out")
         if not cursor.take("RENAME", "TO"):
-            cursor.fail("COMPACT or RENAME TO PARTITION")
+            cursor.fail("COMPACT, CONCATENATE or RENAME TO PARTITION")
         if not cursor.sees("PARTITION"):
             cursor.fail("PARTITION (...)")
         return definitions.RenamePartition(table, partition, cursor.partition())

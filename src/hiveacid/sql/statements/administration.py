@@ -220,8 +220,11 @@ class Analyze(TableStatement):
     columns: tuple[str, ...] = ()
 
 
+@dataclass(frozen=True)
 class Optimize(TableStatement):
-    """OPTIMIZE t, which is ALTER TABLE t COMPACT 'major' AND WAIT that may find nothing to do."""
+    """OPTIMIZE t, and ALTER TABLE t [PARTITION (...)] CONCATENATE: COMPACT 'major' AND WAIT that may find nothing to do."""
+
+    partition: PartitionSpec = ()
 
 
 class Vacuum(TableStatement):

@@ -114,6 +114,8 @@ P = PartitionItem("p", Slice("'x'"), Literal("x", "string"))
         ("DESC DETAIL t", DescribeDetail(T)),
         ("DESCRIBE detail", DescribeTable(TableRef(None, "detail"))),
         ("OPTIMIZE d.t", Optimize(DT)),
+        ("ALTER TABLE d.t CONCATENATE", Optimize(DT)),
+        ("ALTER TABLE t PARTITION (p='x') CONCATENATE", Optimize(T, (P,))),
         ("VACUUM spark_catalog.d.t", Vacuum(DT)),
         ("DESCRIBE spark_catalog.d.t", DescribeTable(DT)),
         ("DESCRIBE history", DescribeTable(TableRef(None, "history"))),

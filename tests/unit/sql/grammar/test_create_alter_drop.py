@@ -232,7 +232,7 @@ def test_partition_values_are_kept_as_written_and_read(written: str, literal: Li
         ("ALTER TABLE t ALTER COLUMN a", "", "TYPE, COMMENT, FIRST or AFTER"),
         ("ALTER TABLE t DROP PARTITION (p LIKE 'x')", "LIKE", "a comparison"),
         ("ALTER TABLE t PARTITION (p='x') RENAME TO u", "u", "PARTITION"),
-        ("ALTER TABLE t PARTITION (p='x') SET THING", "SET", "COMPACT or RENAME"),
+        ("ALTER TABLE t PARTITION (p='x') SET THING", "SET", "COMPACT, CONCATENATE or RENAME"),
         ("ALTER TABLE t SET THING", "THING", "TBLPROPERTIES"),
         ("ALTER TABLE t UNSET TBLPROPERTIES ('a'='b')", "='b'", "',' or"),
         ("ALTER TABLE t COMPACT", "", "'minor', 'major'"),
