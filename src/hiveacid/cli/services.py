@@ -57,11 +57,7 @@ def _check_pool_name(context: click.Context, parameter: click.Parameter, value: 
     "--workers", type=click.IntRange(min=0), default=None, metavar="N", help="Compact, N at a time."
 )
 @click.option("--cleaner", is_flag=True, help="Delete directories that no reader needs any more.")
-@click.option(
-    "--housekeeper",
-    is_flag=True,
-    help="Abort silent transactions, drop old rows of the store, record figures.",
-)
+@click.option("--housekeeper", is_flag=True, help="Abort silent transactions, drop old rows, record figures.")
 @click.option(
     "--pool", default="default", show_default=True, callback=_check_pool_name, help="The pool of the workers."
 )
