@@ -1,4 +1,4 @@
-"""Constraints that Hive enabled on a table hold for rows of ours: enforced, or the write is refused."""
+"""Constraints of a metastore: those that Hive enabled hold for rows of ours, and those that we made for rows of Hive's."""
 
 from __future__ import annotations
 
@@ -82,50 +82,83 @@ def test_not_null_of_other_kinds(session: Hive, acid: AcidSession, kind: str) ->
     assert session.sql(f"SELECT a, p FROM {name}") == [(1, 1)]
 
 
-def test_check_is_refused(
+def test_check(
     hive: HiveServers, session: Hive, acid: AcidSession, spark: SparkSession, tmp_path: Path
 ) -> None:
-    """A write of rows names the constraint; what writes no rows goes on."""
+    """In every verb; NULL passes. A stream refuses one that compares columns, and evaluates one with literals."""
     session.sql(f"CREATE TABLE ck (a INT, b INT, CONSTRAINT ck_ab CHECK (a < b) ENABLE) {_FULL}")
     session.sql("INSERT INTO ck VALUES (1, 2), (3, 4), (NULL, 1)")  # NULL passes
     with pytest.raises(HiveError):
         session.sql("INSERT INTO ck VALUES (2, 1)")
-    spark.sql("SELECT 5 AS a, 6 AS b").coalesce(1).write.orc(str(tmp_path / "load"))
+    spark.sql("SELECT 6 AS a, 5 AS b").coalesce(1).write.orc(str(tmp_path / "load"))
     for statement in (
-        "INSERT INTO ck VALUES (5, 6)",
-        "UPDATE ck SET b = 9 WHERE a = 1",
-        "MERGE INTO ck t USING (SELECT 1 AS k) s ON t.a = s.k WHEN MATCHED THEN UPDATE SET b = 9",
+        "INSERT INTO ck VALUES (6, 5)",
+        "UPDATE ck SET b = 0 WHERE a = 1",
+        "MERGE INTO ck t USING (SELECT 1 AS k) s ON t.a = s.k WHEN MATCHED THEN UPDATE SET b = 0",
         f"LOAD DATA LOCAL INPATH '{tmp_path}/load' INTO TABLE ck",
     ):
-        with pytest.raises(UnsupportedFeatureError, match=r"ck_ab.*a\W+< \W?b"):
+        with pytest.raises(ConstraintViolationError, match=r"ck_ab.*a\W+< \W?b"):
             acid.sql(statement)
     with pytest.raises(UnsupportedFeatureError, match="ck_ab"):
         _arrow(hive, "ck", pa.RecordBatch.from_pydict({"a": pa.array([5]), "b": pa.array([6])}))
+    acid.sql("INSERT INTO ck VALUES (5, 6), (7, NULL)")
+    acid.sql("UPDATE ck SET b = 9 WHERE a = 1")
     acid.sql("DELETE FROM ck WHERE a = 3")
-    acid.sql("MERGE INTO ck t USING (SELECT 1 AS k) s ON t.a = s.k WHEN MATCHED THEN DELETE")
     acid.sql("ALTER TABLE ck COMPACT 'major'")
-    assert session.sql("SELECT a, b FROM ck") == [(None, 1)]
-    acid.sql("TRUNCATE TABLE ck")
-    assert session.sql("SELECT count(*) FROM ck") == [(0,)]
+    assert sorted(session.sql("SELECT a, b FROM ck"), key=str) == [(1, 9), (5, 6), (7, None), (None, 1)]
+    acid.sql("ALTER TABLE ck DROP CONSTRAINT ck_ab")
+    session.sql("ALTER TABLE ck ADD CONSTRAINT small CHECK (a < 100)")
+    with pytest.raises(ConstraintViolationError, match="small"):
+        _arrow(hive, "ck", pa.RecordBatch.from_pydict({"a": pa.array([100]), "b": pa.array([6])}))
+    _arrow(hive, "ck", pa.RecordBatch.from_pydict({"a": pa.array([99]), "b": pa.array([6])}))
+    assert session.sql("SELECT count(*) FROM ck") == [(5,)]
 
 
-def test_default_is_refused_where_it_is_needed(session: Hive, acid: AcidSession) -> None:
+def test_default(session: Hive, acid: AcidSession) -> None:
     """A column left out, and the word DEFAULT; a value given is written, NULL too."""
     session.sql(f"CREATE TABLE df (a INT, b INT CONSTRAINT df_b DEFAULT 7 ENABLE) {_FULL}")
     session.sql("INSERT INTO df (a) VALUES (1)")
-    for statement in (
-        "INSERT INTO df (a) VALUES (2)",
-        "INSERT INTO df VALUES (2, DEFAULT)",
-        "MERGE INTO df t USING (SELECT 2 AS k) s ON t.a = s.k WHEN NOT MATCHED THEN INSERT (a) VALUES (s.k)",
-        "MERGE INTO df t USING (SELECT 2 AS k) s ON t.a = s.k WHEN NOT MATCHED THEN INSERT VALUES (s.k, DEFAULT)",
-        "UPDATE df SET b = DEFAULT WHERE a = 1",
-    ):
-        with pytest.raises(UnsupportedFeatureError, match=r"df_b.*7"):
-            acid.sql(statement)
-    acid.sql("INSERT INTO df VALUES (3, 8), (4, NULL)")
-    acid.sql("INSERT INTO df (b) VALUES (9)")
-    acid.sql("UPDATE df SET a = 5 WHERE b = 8")
-    assert sorted(session.sql("SELECT a, b FROM df"), key=str) == [(1, 7), (4, None), (5, 8), (None, 9)]
+    acid.sql("INSERT INTO df (a) VALUES (2)")
+    acid.sql("INSERT INTO df VALUES (3, DEFAULT), (4, NULL), (5, 8)")
+    source = "MERGE INTO df t USING (SELECT 6 AS k) s ON t.a = s.k WHEN NOT MATCHED THEN INSERT"
+    acid.sql(f"{source} (a) VALUES (s.k)")
+    acid.sql(f"{source.replace('6', '9')} VALUES (s.k, DEFAULT)")
+    acid.sql("UPDATE df SET b = DEFAULT WHERE a = 5")
+    rows = [(1, 7), (2, 7), (3, 7), (4, None), (5, 7), (6, 7), (9, 7)]
+    assert sorted(session.sql("SELECT a, b FROM df")) == rows
+
+
+def test_hive_applies_what_hiveacid_defines(session: Hive, acid: AcidSession) -> None:
+    """Constraints of CREATE TABLE and ALTER TABLE; Hive shows the keys, and drops what it likes."""
+    acid.sql(f"CREATE TABLE parents (x INT, PRIMARY KEY (x) DISABLE NOVALIDATE RELY) {_FULL}")
+    acid.sql(
+        "CREATE TABLE ours (a INT CONSTRAINT ours_a NOT NULL, b INT CONSTRAINT ours_b DEFAULT 7, c STRING, "
+        "CONSTRAINT ours_ck CHECK (b < 100), CONSTRAINT ours_fk FOREIGN KEY (a) REFERENCES parents (x) DISABLE NOVALIDATE, "
+        f"UNIQUE (a, b) DISABLE NOVALIDATE) {_FULL}"
+    )
+    acid.sql("ALTER TABLE ours CHANGE c c STRING CONSTRAINT ours_c NOT NULL ENABLE")
+    session.sql("INSERT INTO ours (a, c) VALUES (1, 'x')")
+    for values in ("NULL, 1, 'x'", "1, 100, 'x'", "1, 1, NULL"):
+        with pytest.raises(HiveError):
+            session.sql(f"INSERT INTO ours VALUES ({values})")
+        with pytest.raises(ConstraintViolationError):
+            acid.sql(f"INSERT INTO ours VALUES ({values})")
+    described = str(session.sql("DESCRIBE FORMATTED ours"))
+    for name in ("ours_a", "ours_b", "ours_c", "ours_ck", "ours_fk", "# Unique Constraints"):
+        assert name in described, described
+    for line in ("# Foreign Keys", "Parent Column Name:default.parents.x", "Default Value:7"):
+        assert line in described
+        assert line in str(acid.sql("DESCRIBE FORMATTED ours").collect())
+    text = "\n".join(row[0] for row in acid.sql("SHOW CREATE TABLE ours").collect())
+    acid.sql("ALTER TABLE ours DROP CONSTRAINT ours_ck")
+    session.sql("ALTER TABLE ours DROP CONSTRAINT ours_c")
+    session.sql("INSERT INTO ours VALUES (1, 100, 'y')")
+    acid.sql("INSERT INTO ours VALUES (2, 100, NULL)")
+    assert sorted(session.sql("SELECT a, b, c FROM ours")) == [(1, 7, "x"), (1, 100, "y"), (2, 100, None)]
+    acid.sql("DROP TABLE ours")
+    session.sql(text)  # Hive reads our SHOW CREATE TABLE
+    with pytest.raises(ConstraintViolationError, match="ours_ck"):
+        acid.sql("INSERT INTO ours VALUES (1, 100, 'x')")
 
 
 def test_disabled_constraints_say_nothing(session: Hive, acid: AcidSession) -> None:

@@ -11,6 +11,8 @@ import pytest
 
 from hiveacid.core.model import (
     Column,
+    Constraint,
+    ConstraintKind,
     DatabaseDefinition,
     Partition,
     TableDefinition,
@@ -305,6 +307,23 @@ class CatalogRules:
         assert store.list_partitions(ORDERS) == (one,)
         with pytest.raises(NoSuchTableError):
             store.alter_table(STOCK, table(STOCK))
+
+    def test_constraints(self, store: Store) -> None:
+        """They come back as they were given, and stay over a change of the definition."""
+        store.create_database(database())
+        check = Constraint(ConstraintKind.CHECK, "ck", None, f"item <> '{ODD}'", rely=False)
+        key = Constraint(
+            ConstraintKind.FOREIGN_KEY, "fk", enabled=False, key=("id",), parent=STOCK, parent_key=("x",)
+        )
+        made = replace(table(), constraints=(check, key))
+        store.create_table(made)
+        assert store.get_table(ORDERS) == made
+        assert store.constraints(made, keys=True) == (check, key)
+        store.put_constraints(made, [key])
+        assert store.get_table(ORDERS) == replace(made, constraints=(key,))
+        changed = replace(made, columns=(Column("id", "bigint"),), constraints=(key,))
+        store.alter_table(ORDERS, changed)
+        assert store.get_table(ORDERS) == changed
 
     def test_renaming(self, store: Store) -> None:
         """Into another database too, with all partitions; never onto another table."""
