@@ -261,11 +261,20 @@ def _analysis_error(error: AnalysisException) -> errors.HiveAcidError:
     return errors.StatementError(message)
 
 
+_VIRTUAL_COLUMNS = {
+    "ROW__ID": "only rows of tables with UPDATE and DELETE have ids",
+    "BLOCK__OFFSET__INSIDE__FILE": "ROW__ID and INPUT__FILE__NAME tell which row it is",
+}
+"""Hive's columns that a table may lack, and the reason or what to write."""
+
+
 def _missing_name_text(kind: str, name: str | None, candidates: str | None) -> str | None:
     """Return what is missing and what there is instead; None without the name, which Spark Connect may omit."""
     if not name:
         return None
     message = f"{kind} {name.replace('`', '')} does not exist"
+    if reason := _VIRTUAL_COLUMNS.get(name.replace("`", "").rpartition(".")[2].upper()):
+        return f"{message}: {reason}"
     shown = [
         name.removeprefix("spark_catalog.")
         for name in (candidates or "").replace("`", "").split(", ")
