@@ -189,7 +189,7 @@ def _key(value: Any, *, as_double: bool) -> Any:
 def test_arrow_selects_the_rows_for_which_a_predicate_is_true(
     tree: Predicate, rows: list[dict[str, Any]]
 ) -> None:
-    condition = arrow_filter(TABLE, tree)
+    condition = arrow_filter(TABLE.all_columns, tree)
     assert condition.columns == columns_of(tree)
     numbers = pa.array(range(len(rows)), pa.int64())
     table = pa.Table.from_pylist(rows, arrow_schema(TABLE.columns)).append_column("number", numbers)
@@ -252,7 +252,7 @@ def test_no_stripe_with_a_matching_row_is_skipped(tree: Predicate, rows: list[di
     guarantee = reduce(and_, [part for part in parts if part is not None], ALWAYS)
     if any(truth(tree, row, undecided) for row in rows for undecided in (True, False, None)):
         assert may_match(tree, bounds)
-        assert possible_fragments([guarantee], schema, arrow_filter(TABLE, tree).predicate) == [0]
+        assert possible_fragments([guarantee], schema, arrow_filter(TABLE.all_columns, tree).predicate) == [0]
 
 
 @settings(max_examples=examples(400))
@@ -265,7 +265,9 @@ def test_no_partition_with_a_matching_row_is_pruned_by_arrow(
         values = [pa.scalar(row[name], schema.field(name).type) for name in COLUMNS]
         guarantee = partition_guarantee([*COLUMNS], values)
         if any(truth(tree, row, undecided) for undecided in (True, False, None)):
-            assert possible_fragments([guarantee], schema, arrow_filter(TABLE, tree).predicate) == [0]
+            assert possible_fragments(
+                [guarantee], schema, arrow_filter(TABLE.all_columns, tree).predicate
+            ) == [0]
 
 
 @given(st.lists(_TEXT, min_size=1, max_size=5), comparisons())

@@ -29,6 +29,30 @@ ROWS = (
     "if({k} % 6 = 0, NULL, {k} % 2 = 0) ok, if({k} = 3, double('NaN'), {k} / 3) ratio, float({k}) / 8 part, "
     "CAST({k} % 5 AS TINYINT) tiny, if({k} % 7 = 0, NULL, CAST(concat('b', {k}) AS BINARY)) raw FROM range({first}, {end}, 1, 3)"
 )
+# (partition columns, bucketing) of the tables
+LAYOUTS = [
+    ((), ""),
+    (("day", "tiny"), ""),
+    (("name",), "CLUSTERED BY (big) INTO 3 BUCKETS"),
+    ((), "CLUSTERED BY (name, k) INTO 4 BUCKETS"),
+]
+CONDITIONS = {
+    "source": [
+        "s.k > 5",
+        "s.extra IN ('n1!', 'n7!')",
+        "s.ok",
+        "NOT s.ok AND s.amount < 9.5",
+        "s.name IS NULL",
+        "s.k % 3 = 1",
+    ],
+    "target": [
+        "t.k > 5",
+        "t.name <> 'n8'",
+        "t.ok OR s.k = 4",
+        "t.amount BETWEEN 2 AND 20 AND s.day > DATE'1602-01-01'",
+    ],
+    "spark": ["t.k < s.big", "s.ratio > 1", "upper(s.name) = 'N4'"],
+}
 KEYS = [["k"], ["big"], ["name"], ["amount"], ["day"], ["k", "name"], ["name", "amount", "day"]]
 
 
@@ -59,22 +83,31 @@ def rows(acid: AcidSession, table: str, *, ids: bool) -> list[str]:
     return sorted(str(row) for row in acid.sql(f"SELECT *{more} FROM {table}").collect())
 
 
-def statement(random: Random) -> str:
+def statement(random: Random, fixed: tuple[str, ...]) -> str:
     keys = random.choice(KEYS)
     on = " AND ".join(f"t.{key} = s.{key}" for key in keys)
-    some = random.sample([*COLUMNS], random.randint(1, len(COLUMNS)))
+    assigned = [name for name in COLUMNS if name not in fixed]
+    some = random.sample(assigned, random.randint(1, len(assigned)))
     values = {name: f"s.{name}" for name in some}
     if random.random() < 0.2 and "name" in some:
         values["name"] = random.choice(["s.extra", "upper(s.name)", "t.name", "'text'", "s.k"])
     matched = random.choice(
         ["THEN DELETE", f"THEN UPDATE SET {', '.join(f'{name} = {value}' for name, value in values.items())}"]
     )
+    values |= {name: f"s.{name}" for name in fixed}
     inserted = f"({', '.join(values)}) VALUES ({', '.join(v for v in values.values())})".replace(
         "t.name", "s.name"
     )
+    of_both = [
+        condition for kind in CONDITIONS.values() for condition in kind if kind is not CONDITIONS["spark"]
+    ]
+    of_both += random.sample(CONDITIONS["spark"], random.random() < 0.2)
+    first = f"WHEN MATCHED AND {random.choice(of_both)} THEN DELETE " if random.random() < 0.4 else ""
+    condition = f"AND {random.choice(of_both)} " if random.random() < 0.4 else ""
+    inserting = f"AND {random.choice(CONDITIONS['source'])} " if random.random() < 0.3 else ""
     clauses = {
-        "matched": f"WHEN MATCHED {'AND s.k > 5 ' if random.random() < 0.1 else ''}{matched}",
-        "inserted": f"WHEN NOT MATCHED THEN INSERT {inserted}",
+        "matched": f"{first}WHEN MATCHED {condition}{matched}",
+        "inserted": f"WHEN NOT MATCHED {inserting}THEN INSERT {inserted}",
         "all": "WHEN NOT MATCHED THEN INSERT *",
     }
     chosen = random.choice(
@@ -83,21 +116,34 @@ def statement(random: Random) -> str:
     return f"MERGE INTO {{t}} t USING news s ON {on} {' '.join(clauses[name] for name in chosen)}"
 
 
-@pytest.mark.sampled(2, "the same MERGEs with a local master and on a cluster")
+@pytest.mark.sampled(4, "the same MERGEs with both masters, and in tables of other layouts")
+@pytest.mark.parametrize("layout", LAYOUTS, ids=("plain", "partitioned", "both", "bucketed"))
 @pytest.mark.usefixtures("master")
 def test_random_merges_change_the_same_rows_as_spark(
-    acid: AcidSession, spark: SparkSession, copied: list[int], monkeypatch: pytest.MonkeyPatch
+    acid: AcidSession,
+    spark: SparkSession,
+    copied: list[int],
+    monkeypatch: pytest.MonkeyPatch,
+    layout: tuple[tuple[str, ...], str],
 ) -> None:
     tables = ("copies", "joins", "jobs")
+    partitioned, buckets = layout
+    fixed = (*partitioned, *(name for name in ("big", "name", "k") if name in buckets))
+    order = [name for name in COLUMNS if name not in partitioned] + [*partitioned]
+    columns = ", ".join(f"{name} {COLUMNS[name]}" for name in order if name not in partitioned)
+    by = (
+        f"PARTITIONED BY ({', '.join(f'{name} {COLUMNS[name]}' for name in partitioned)})"
+        if partitioned
+        else ""
+    )
     for name in tables:
-        acid.sql(
-            f"CREATE TABLE {name} ({', '.join(f'{column} {kind}' for column, kind in COLUMNS.items())}) {ACID}"
-        )
+        acid.sql(f"CREATE TABLE {name} ({columns}) {by} {buckets} {ACID}")
         for first in (0, 40):
-            acid.sql(f"INSERT INTO {name} {ROWS.format(k='id', first=first, end=first + 40)}")
+            given = f"SELECT {', '.join(order)} FROM ({ROWS.format(k='id', first=first, end=first + 40)})"
+            acid.sql(f"INSERT INTO {name} {given}")
     random = Random(45)
     copying = merge.copying_clauses
-    for _ in range(8 if not ALL else 12 if ONCE else 30):
+    for _ in range(30 if ALL and not ONCE else 8):
         first, step = random.randrange(60), random.randint(1, 4)
         news = ROWS.format(k=f"(id * {step} + {first})", first=0, end=random.randrange(30))
         spark.sql(f"SELECT *, concat(name, '!') extra FROM ({news})").createOrReplaceTempView("news")
@@ -105,7 +151,7 @@ def test_random_merges_change_the_same_rows_as_spark(
             spark.sql(
                 "SELECT * FROM news UNION ALL SELECT * FROM news WHERE k % 2 = 0"
             ).createOrReplaceTempView("news")
-        text = statement(random)
+        text = statement(random, fixed)
         outcomes = []
         for name in tables:
             acid.sql(f"SET hiveacid.changes.by = {'job' if name == 'jobs' else 'auto'}")

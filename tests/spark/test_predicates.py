@@ -105,11 +105,11 @@ def test_filters_select_what_spark_selects(spark: SparkSession, rows: DataFrame)
                 by_spark[text].add(row)
     for text, expected in by_spark.items():
         predicate = predicate_of(TABLE, plan_of(condition_rows(env, TABLE, text)))
-        selected = {*data.filter(arrow_filter(TABLE, predicate).predicate)["row"].to_pylist()}
+        selected = {*data.filter(arrow_filter(TABLE.all_columns, predicate).predicate)["row"].to_pylist()}
         assert selected >= expected, text
         if UNDECIDED not in leaves(predicate):
             assert selected == expected, text
-        assert UNDECIDED not in leaves(predicate) or not is_exact(predicate, TABLE)
+        assert UNDECIDED not in leaves(predicate) or not is_exact(predicate, TABLE.all_columns)
 
 
 @pytest.mark.parametrize(
@@ -122,7 +122,9 @@ def test_filters_select_what_spark_selects(spark: SparkSession, rows: DataFrame)
     ],
 )
 def test_proven_comparisons_are_exact(spark: SparkSession, text: str) -> None:
-    assert is_exact(predicate_of(TABLE, plan_of(condition_rows(SparkEnvironment(spark), TABLE, text))), TABLE)
+    assert is_exact(
+        predicate_of(TABLE, plan_of(condition_rows(SparkEnvironment(spark), TABLE, text))), TABLE.all_columns
+    )
 
 
 @pytest.mark.parametrize(
@@ -142,5 +144,5 @@ def test_proven_comparisons_are_exact(spark: SparkSession, text: str) -> None:
 )
 def test_other_conditions_are_not_exact(spark: SparkSession, text: str) -> None:
     assert not is_exact(
-        predicate_of(TABLE, plan_of(condition_rows(SparkEnvironment(spark), TABLE, text))), TABLE
+        predicate_of(TABLE, plan_of(condition_rows(SparkEnvironment(spark), TABLE, text))), TABLE.all_columns
     )

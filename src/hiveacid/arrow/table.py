@@ -388,7 +388,7 @@ def _condition(table: TableDefinition, where: Where) -> Condition | None:
     if where is None:
         return None
     if isinstance(where, str):
-        return arrow_filter(table, parse_predicate(where, table))
+        return arrow_filter(table.all_columns, parse_predicate(where, table))
     if isinstance(where, Condition):
         return where
     if isinstance(where, pc.Expression):

@@ -74,7 +74,7 @@ def _violating(table: TableDefinition, check: Constraint) -> Condition:
         predicate = Not(parse_predicate(check.expression, table))
     except (ParseError, NoSuchColumnError) as error:
         raise rules.not_evaluated(table.name, check, reason) from error
-    condition = arrow_filter(table, predicate)
-    if not is_exact(predicate, table) or not condition.columns:
+    condition = arrow_filter(table.all_columns, predicate)
+    if not is_exact(predicate, table.all_columns) or not condition.columns:
         raise rules.not_evaluated(table.name, check, reason)
     return condition

@@ -1,33 +1,19 @@
-"""Target of a stream: checks of its table before writing, and the partition and bucket of each row of an Arrow batch.
-
-Integers and dates are hashed as whole NumPy arrays by `hiveacid.core.schema.bucket_hash`, of other types each distinct value once.
-"""
+"""Target of a stream: checks of its table before writing."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 
-import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
-from numpy.typing import NDArray
 
 from hiveacid.config import Settings
-from hiveacid.core.model import DEFAULT_PARTITION, Column, TableDefinition, TableKind, partition_value
-from hiveacid.core.schema.bucket_hash import (
-    bucket_hash,
-    check_bucketing_type,
-    combine_hashes,
-    integer_hash,
-)
-from hiveacid.core.schema.partitions import is_canonical
+from hiveacid.core.model import Column, TableDefinition, TableKind, partition_value
 from hiveacid.core.schema.storage_formats import is_orc
-from hiveacid.core.schema.types import HiveType, Primitive, parse_type
+from hiveacid.core.schema.types import parse_type
 from hiveacid.errors import ConfigError, SchemaMismatchError, UnsupportedFeatureError, acid_v1, no_such_column
 from hiveacid.orc.footer_summary import read_summary
-from hiveacid.orc.key_order import group_rows
-from hiveacid.orc.stored_values import arrow_schema, arrow_type, to_stored_values
+from hiveacid.orc.stored_values import arrow_schema, arrow_type
 from hiveacid.storage.snapshot_locations import list_locations
 from hiveacid.table.cast_to_table_columns import array_of_python_values, cast
 from hiveacid.table.codec_and_writer_options import orc_codec
@@ -35,8 +21,7 @@ from hiveacid.table.context import WriterContext
 from hiveacid.table.partitions import PartitionValues
 from hiveacid.table.read.flush_length_files import readable_length
 from hiveacid.table.read.visible_locations import may_have_acid_v1_events
-
-_POSITIVE = 0x7FFFFFFF
+from hiveacid.table.write.partitions_and_buckets import check_bucketing, partition_texts
 
 
 @dataclass(frozen=True)
@@ -125,90 +110,3 @@ def require_no_update_events(context: WriterContext, table: TableDefinition) -> 
                 path = f"{location.root}/{file.path}"
                 if read_summary(fs, path, readable_length(fs, path, file)).has_events:
                     raise acid_v1(table.name)
-
-
-def split_by_partition_and_bucket(
-    table: TableDefinition, dynamic: Sequence[Column], batch: pa.RecordBatch
-) -> Iterator[tuple[PartitionValues, int, pa.RecordBatch]]:
-    """Split a batch (the table's columns, then the dynamic partition columns): dynamic partition values, bucket, rows.
-
-    Raises UnsupportedFeatureError for a partition value that Hive would format differently.
-    """
-    rows = batch.select([column.name for column in table.columns])
-    keys = [partition_texts(batch.column(column.name), column) for column in dynamic]
-    if table.bucketing:
-        keys.append(bucket_numbers(table, batch))
-    for values, part in group_rows(rows, keys):
-        bucket = values.pop() if table.bucketing else 0
-        yield tuple(values), bucket, part
-
-
-def partition_texts(values: pa.Array, column: Column) -> pa.Array:
-    """Format partition values as Hive does in directory names; NULL stands for all texts of the default partition.
-
-    Raises UnsupportedFeatureError for a value whose format in Hive is not known.
-    """
-    hive = parse_type(column.type)
-    kind = hive.name if isinstance(hive, Primitive) else ""
-    if kind in ("varchar", "char"):
-        texts = pc.utf8_slice_codeunits(values, 0, hive.args[0])  # type: ignore[union-attr]
-        texts = pc.utf8_rtrim(texts, " ") if kind == "char" else texts
-    else:
-        texts = values.cast(pa.string())
-    if kind == "timestamp":
-        # without trailing zeros of the fraction, and without the point if no digit is left
-        texts = pc.replace_substring_regex(texts, r"(\.\d*?)0+$", r"\1")
-        texts = pc.replace_substring_regex(texts, r"\.$", "")
-    of_default = pc.is_in(texts, pa.array(["", DEFAULT_PARTITION]))
-    texts = pc.if_else(of_default, pa.scalar(None, pa.string()), texts)
-    for text in pc.unique(texts).to_pylist():
-        if text is not None and not is_canonical(text, column.type):
-            raise UnsupportedFeatureError(
-                f"partition column {column.name}: Hive writes the {column.type} {text} differently; insert these rows by Spark"
-            )
-    return texts
-
-
-def check_bucketing(table: TableDefinition) -> None:
-    """Raise UnsupportedFeatureError if the bucket of a row cannot be computed without Spark."""
-    for _, hive in _bucket_columns(table):
-        if not isinstance(hive, Primitive):
-            raise UnsupportedFeatureError(
-                f"{table.name} is bucketed by {hive}: rows can be written by Spark, not by a stream"
-            )
-        check_bucketing_type(hive, table.bucketing_version)
-
-
-def bucket_numbers(table: TableDefinition, batch: pa.RecordBatch) -> pa.Array:
-    """Return each row's bucket number (int32, from 0) in a bucketed table."""
-    assert table.bucketing is not None  # noqa: S101 - the caller's condition
-    total = np.zeros(batch.num_rows, np.uint64)
-    for column, hive in _bucket_columns(table):
-        values = to_stored_values(batch.column(column.name), hive)  # CHAR and VARCHAR are cut first
-        hashed = _hash(values, hive, table.bucketing_version)
-        total = combine_hashes(total, np.where(values.is_valid(), hashed, np.uint64(0)))
-    return pa.array(((total & _POSITIVE) % table.bucketing.count).astype(np.int32))
-
-
-def _bucket_columns(table: TableDefinition) -> Sequence[tuple[Column, HiveType]]:
-    by_name = {column.name: column for column in table.columns}
-    names = table.bucketing.columns if table.bucketing else ()
-    return [(by_name[name], parse_type(by_name[name].type)) for name in names]
-
-
-def _hash(values: pa.Array, hive: HiveType, version: int) -> NDArray[np.uint64]:
-    """Return the hash of each value, 32 bits; that of NULL has no meaning. Types other than integers: of each distinct value."""
-    assert isinstance(hive, Primitive)  # noqa: S101 - `check_bucketing`
-    of_integers = integer_hash(hive.name, version)
-    if of_integers is not None:
-        numbers = values.cast(pa.int32()) if hive.name == "date" else values
-        wide = numbers.cast(pa.int64()).fill_null(0).to_numpy(zero_copy_only=False)
-        hashed: NDArray[np.uint64] = of_integers(wide.view(np.uint64))
-        return hashed
-    coded = pc.dictionary_encode(values, null_encoding="encode")
-    hashes = [
-        0 if value is None else bucket_hash([value], [hive], version) & 0xFFFFFFFF
-        for value in coded.dictionary.to_pylist()
-    ]
-    positions: NDArray[np.intp] = coded.indices.to_numpy()
-    return np.array(hashes, np.uint64)[positions]

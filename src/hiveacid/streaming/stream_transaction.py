@@ -24,10 +24,11 @@ from hiveacid.ports.transactions import Operation, Start
 from hiveacid.spark.write.staged_files import StagedFile, StagedKind, TaskReport
 from hiveacid.storage.staging import delete_staging, new_staging_directory
 from hiveacid.streaming.row_constraints import RowConstraints
-from hiveacid.streaming.stream_target import StreamTarget, split_by_partition_and_bucket
+from hiveacid.streaming.stream_target import StreamTarget
 from hiveacid.table.cast_to_table_columns import single_batch
 from hiveacid.table.partitions import PartitionValues, partition_name
 from hiveacid.table.write.output_directories import OutputDirectories, known_partitions, record_written
+from hiveacid.table.write.partitions_and_buckets import split_by_partition_and_bucket
 from hiveacid.table.write.publish import PublishedFiles, StripeFile
 from hiveacid.table.write.write_conflicts import insert_lock_type
 from hiveacid.transactions.transaction import Transaction, Transactions

@@ -6,7 +6,7 @@ that are not understood are left out. Callers may therefore use the result only 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
 
@@ -17,18 +17,18 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from hiveacid.core.format.names import FILE_NAME, ROW_ID
-from hiveacid.core.model import TableDefinition, TableKind, TableName
+from hiveacid.core.model import Column, TableDefinition, TableKind, TableName
 from hiveacid.core.predicates import UNDECIDED, Comparison, Predicate, sole_comparison
 from hiveacid.core.schema.types import quote_name
 from hiveacid.errors import UnsupportedFeatureError
 from hiveacid.spark.formats.expressions import Expression, parenthesised
-from hiveacid.spark.formats.types import ROW_ID_TYPE, column_type
+from hiveacid.spark.formats.types import ROW_ID_TYPE, column_type, hive_type_name
 from hiveacid.spark.predicates.predicate_reader import PredicateReader
 from hiveacid.spark.session.bound_plans import called
 from hiveacid.spark.session.capabilities import SparkEnvironment
 from hiveacid.spark.session.classic_session import plan_of
 from hiveacid.spark.session.error_translation import translate_errors
-from hiveacid.spark.session.jvm import column_of_expression, java_class, parser_of, session_of
+from hiveacid.spark.session.jvm import column_of_expression, java_class, parser_of, scala_items, session_of
 
 # Spark pads values that are compared with a column of this metadata, so that 'a' equals 'a   ' as in Hive.
 _CHAR_METADATA_KEY = "__CHAR_VARCHAR_TYPE_STRING"
@@ -150,6 +150,58 @@ def predicate_of(
     if plan.nodeName() != "Filter" or plan.child().nodeName() != "SubqueryAlias":
         return UNDECIDED
     return PredicateReader(visible_columns(table), subquery).predicate(plan.condition())
+
+
+@dataclass(frozen=True)
+class JoinConditions:
+    """Reader of conditions in a join of a table with a source, as Spark has analysed it.
+
+    ``fields``: by the id that Spark gave a column, its name (`of_target`, `of_source`) and type.
+    """
+
+    fields: Mapping[int, T.StructField]
+
+    @classmethod
+    def of(cls, table: TableDefinition, source: DataFrame, join: JavaObject) -> JoinConditions:
+        """Return the reader of a join whose left side has the columns of `empty_rows`."""
+        kinds = {column.name: column_type(column) for column in table.all_columns}
+        own = source.schema.fields
+        left = ((column, str(column.name()).lower()) for column in scala_items(join.left().output()))
+        fields = {
+            int(column.exprId().id()): T.StructField(of_target(name), kinds[name])
+            for column, name in left
+            if name in kinds
+        }
+        right = zip(scala_items(join.right().output()), range(len(own)), strict=False)
+        fields |= {
+            int(column.exprId().id()): T.StructField(of_source(number), own[number].dataType)
+            for column, number in right
+            if not own[number].metadata  # CHAR, which Spark may pad later
+        }
+        return cls(fields)
+
+    @property
+    def columns(self) -> list[Column]:
+        """Return the columns with their Hive types."""
+        fields = self.fields.values()
+        return [Column(field.name, hive_type_name(field.dataType, field.name)) for field in fields]
+
+    def predicate(self, tree: JavaObject) -> Predicate:
+        """Return the predicate of a condition."""
+        reader = PredicateReader(
+            T.StructType([]), field_of=lambda column: self.fields.get(int(column.exprId().id()))
+        )
+        return reader.predicate(tree)
+
+
+def of_target(name: str) -> str:
+    """Return what `JoinConditions` calls a column of the target."""
+    return f"target_{name}"
+
+
+def of_source(number: int) -> str:
+    """Return what `JoinConditions` calls a column of the source."""
+    return f"source_{number}"
 
 
 def empty_rows(

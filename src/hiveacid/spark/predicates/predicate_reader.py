@@ -52,11 +52,16 @@ class PredicateReader:
 
     Parts that are not comparisons of a column with constants become `UNDECIDED`. Among these are subqueries, functions that
     are not deterministic, and those that depend on the time or the user. ``subquery`` returns the predicate of ``… IN (SELECT …)``.
+    ``field_of`` returns the column of a reference (default: that of its name).
     """
 
     def __init__(
-        self, schema: T.StructType, subquery: Callable[[JavaObject], Predicate] | None = None
+        self,
+        schema: T.StructType,
+        subquery: Callable[[JavaObject], Predicate] | None = None,
+        field_of: Callable[[JavaObject], T.StructField | None] | None = None,
     ) -> None:
+        self._field_of = field_of or (lambda tree: self._fields.get(str(tree.name()).lower()))
         self._subquery = subquery or (lambda _: UNDECIDED)
         self._fields = {field.name.lower(): field for field in schema.fields}
         self._common: JavaObject | None = None  # the target of a CommonExpressionRef (BETWEEN in Spark 4)
@@ -152,7 +157,7 @@ class PredicateReader:
         if kind == "CommonExpressionRef" and self._common is not None:
             return self._column(self._common)
         if kind == "AttributeReference":
-            return self._fields.get(str(tree.name()).lower())
+            return self._field_of(tree)
         if kind != "Cast":
             return None
         have, want = (comparable_type(t.dataType().catalogString()) for t in (tree.child(), tree))

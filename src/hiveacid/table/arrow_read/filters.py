@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime, time
 from decimal import ROUND_FLOOR, Context, Decimal
@@ -20,7 +20,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset as ds
 
-from hiveacid.core.model import TableDefinition
+from hiveacid.core.model import Column
 from hiveacid.core.predicates import (
     AllOf,
     AnyOf,
@@ -108,22 +108,21 @@ class Truth:
 _UNKNOWN, _ANYTHING = Truth(NEVER, NEVER), Truth(ALWAYS, ALWAYS)
 
 
-def arrow_filter(table: TableDefinition, tree: Predicate) -> Condition:
-    """Return the filter of a predicate on a table's columns: ``arrow_filter(table, Comparison("id", Operator.EQUAL, (1,)))``.
+def arrow_filter(columns: Iterable[Column], tree: Predicate) -> Condition:
+    """Return the filter of a predicate on columns: ``arrow_filter(table.all_columns, Comparison("id", Operator.EQUAL, (1,)))``.
 
     It keeps each row for which the predicate is true or undecided. If `is_exact`, it keeps no other rows.
     """
-    types = {column.name: parse_type(column.type) for column in table.all_columns}
-    columns = tuple(name for name in columns_of(tree) if name in types)
-    return Condition(_truth(tree, types).true, columns)
+    types = {column.name: parse_type(column.type) for column in columns}
+    return Condition(_truth(tree, types).true, tuple(name for name in columns_of(tree) if name in types))
 
 
-def is_exact(tree: Predicate, table: TableDefinition) -> bool:
+def is_exact(tree: Predicate, columns: Iterable[Column]) -> bool:
     """Tell whether `arrow_filter` selects exactly the rows that Spark selects by a predicate that it has analysed.
 
     True for comparisons of whole numbers, their remainders, decimals of at most 18 digits, strings, booleans and dates.
     """
-    types = {column.name: parse_type(column.type) for column in table.all_columns}
+    types = {column.name: parse_type(column.type) for column in columns}
     return all(
         isinstance(leaf, Unknown)
         or (isinstance(leaf, Comparison) and _is_exact(leaf, types.get(leaf.column)))

@@ -89,7 +89,7 @@ class AnalysedCondition:
             return UNDECIDED if found is None else Comparison(found.column, Operator.IN)
 
         predicate = predicate_of(table, plan, computed_later)
-        exact = is_exact(predicate, table)
+        exact = is_exact(predicate, table.all_columns)
         if not members:
             return cls(predicate, exact)
 
@@ -118,10 +118,12 @@ def select_rows(
     The driver or tasks on executors read them. ``columns``: to read besides ``ROW__ID``. Raises an error of `FALLBACK_ERRORS`.
     """
     selection = Selection(columns, row_ids=True, for_change=True)
-    listed = list_for_driver(context, table, txn, arrow_filter(table, condition.predicate).predicate)
+    listed = list_for_driver(
+        context, table, txn, arrow_filter(table.all_columns, condition.predicate).predicate
+    )
     if listed is None:
         return None
-    found = arrow_filter(table, condition.with_members())
+    found = arrow_filter(table.all_columns, condition.with_members())
     selection = replace(selection, predicate=found.predicate, filter_columns=found.columns)
     max_rows = _MAX_ROWS if condition.exact else _MAX_JUDGED_ROWS
     selections = [(files, selection) for files in listed.snapshot.partitions]

@@ -18,14 +18,15 @@ import pyarrow.dataset as ds
 from pyspark.sql import DataFrame
 
 from hiveacid.config import setting_definitions
-from hiveacid.core.format.names import staged_column
-from hiveacid.core.model import Column, Displayed, TableDefinition, TableName
+from hiveacid.core.format.names import ROW_ID, staged_column
+from hiveacid.core.model import Column, Displayed, TableDefinition, TableName, partition_value_shown
 from hiveacid.core.read_place import ReadBy
 from hiveacid.core.schema.types import is_primitive, parse_type, quote_name, require_set_once, unquoted_name
 from hiveacid.errors import (
     ConfigError,
     NoSuchColumnError,
     StatementError,
+    UnsupportedFeatureError,
     did_you_mean_any,
     no_such_column,
 )
@@ -55,7 +56,7 @@ from hiveacid.spark.write.changes_of_arrow_rows import (
     passed_columns,
     together,
 )
-from hiveacid.spark.write.sort_and_stage import Action, StagingTarget, changed_rows_for_arrow
+from hiveacid.spark.write.sort_and_stage import Action, StagingTarget, changed_rows_for_arrow, partition_key
 from hiveacid.spark.write.update_delete_merge_rows import (
     EqualColumns,
     MatchKind,
@@ -220,7 +221,7 @@ class Merge(Displayed):
         in_driver = _are_unique(source.keys) and can_write(table) and source.small
 
         def joined() -> Changes:
-            target = broadcast_rows(self.context.env, read.columns, rows)
+            target = broadcast_rows(self.context.env, read.columns, rows.select([ROW_ID, *read.names]))
             by_job = self._joined_by_spark(table, plan, target, source.frame(), small=count <= _SMALL)
             return _ChangesInDriver(plan, count, by_job) if in_driver else by_job
 
@@ -229,7 +230,10 @@ class Merge(Displayed):
         of_source = source.rows()
         # from the same table: Spark promises two collections no order
         keys = keys_of(table, read, columns_named(of_source, [pair.source for pair in read.pairs]))
-        return CopiedRows(copied_rows(table, read.copied, rows, of_source, keys), joined)
+        try:
+            return CopiedRows(copied_rows(table, read.copied, rows, of_source, keys), joined)
+        except UnsupportedFeatureError:
+            return joined()
 
     def _joined_by_spark(
         self,
@@ -351,6 +355,11 @@ class TargetRead:
     pairs: Sequence[EqualColumns]
     copied: CopyingClauses | None
 
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Return the names of the columns."""
+        return tuple(column.name for column in self.columns)
+
 
 def target_read(
     context: Context, table: TableDefinition, plan: MergePlan, source: DataFrame
@@ -433,8 +442,11 @@ def keys_of(table: TableDefinition, read: TargetRead, keys: pa.Table) -> Keys:
 def matching_rows(
     context: Context, table: TableDefinition, txn: Transaction, read: TargetRead, source: ComputedSource
 ) -> pa.Table | None:
-    """Return the target rows that have one of the source's keys, as an Arrow table; None if a job has to scan the target."""
-    names = tuple(column.name for column in read.columns)
+    """Return the target rows that have one of the source's keys, as an Arrow table; None if a job has to scan the target.
+
+    Behind ``ROW__ID`` and the columns of ``read`` come the `partition_key` columns.
+    """
+    names = read.names
     if source.keys.num_rows > _MAX_ROWS:
         return None
     selection = Selection(names, row_ids=True, for_change=True)
@@ -444,8 +456,14 @@ def matching_rows(
         return None
     if parts is None:
         return None
-    empty = output_schema(table, names, row_ids=True).empty_table()
-    return pa.concat_tables([empty, *(part.rows for part in parts)])
+    keys = [pa.field(partition_key(index), pa.string()) for index in range(len(table.partition_columns))]
+    schema = pa.schema([*output_schema(table, names, row_ids=True), *keys])
+    rows = [schema.empty_table()]
+    for part in parts:
+        texts = map(partition_value_shown, part.partition)
+        repeated = [pa.repeat(pa.scalar(text, pa.string()), part.rows.num_rows) for text in texts]
+        rows.append(pa.table([*part.rows.columns, *repeated], schema=schema))
+    return pa.concat_tables(rows)
 
 
 def _read_matching(

@@ -1,12 +1,12 @@
 """MERGE whose clauses only copy columns of the source, joined by Arrow in the driver.
 
-Most statements of this kind have one WHEN MATCHED and one WHEN NOT MATCHED, without conditions. Then nothing is left for Spark to
-compute. If it joined the sides, it would take the rows of both from this process and return them.
+Most statements of this kind have one WHEN MATCHED and one WHEN NOT MATCHED, or also a WHEN MATCHED AND s.op = 'd' THEN DELETE. Then
+nothing is left for Spark to compute. If it joined the sides, it would take the rows of both from this process and return them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -16,20 +16,24 @@ import pyarrow.compute as pc
 from py4j.java_gateway import JavaObject
 from pyspark.sql import DataFrame
 
-from hiveacid.core.format.acid_columns import ROW_ID_PARTS
+from hiveacid.core.format.acid_columns import MAX_BUCKETS, ROW_ID_PARTS
 from hiveacid.core.format.names import ROW_ID, staged_column
-from hiveacid.core.model import TableDefinition
+from hiveacid.core.model import DEFAULT_PARTITION, TableDefinition
 from hiveacid.core.schema.types import is_primitive, parse_type
 from hiveacid.orc.stored_values import arrow_schema
 from hiveacid.spark.formats.driver_frames import ROUND_TRIP_TYPES
 from hiveacid.spark.formats.types import spark_type
+from hiveacid.spark.predicates.column_conditions import JoinConditions, of_source, of_target
 from hiveacid.spark.session.jvm import scala_items
-from hiveacid.spark.write.sort_and_stage import ACTION, Action, StagingTarget
+from hiveacid.spark.write.sort_and_stage import ACTION, Action, StagingTarget, partition_key
 from hiveacid.spark.write.staged_files import BUCKET
 from hiveacid.spark.write.update_delete_merge_rows import EqualColumns, MatchKind, MergePlan
+from hiveacid.table.arrow_read.filters import Condition, arrow_filter, is_exact
 from hiveacid.table.arrow_read.record_batches import ROW_ID_TYPE
+from hiveacid.table.cast_to_table_columns import single_batch
 from hiveacid.table.context import Context
 from hiveacid.table.write.arrow_staging import Changes, StagedOutput, stage_computed_rows
+from hiveacid.table.write.partitions_and_buckets import bucket_numbers, check_bucketing, partition_texts
 
 _COPIED_TYPES = ROUND_TRIP_TYPES - {"varchar"}  # char and varchar columns cut the values that they get
 Keys: TypeAlias = Sequence[tuple[str, pa.ChunkedArray]]
@@ -38,13 +42,18 @@ Keys: TypeAlias = Sequence[tuple[str, pa.ChunkedArray]]
 
 @dataclass(frozen=True)
 class CopyingClause:
-    """A clause for all joined rows of a kind. ``columns``: by column of the target, the number of the source's column it is set to."""
+    """A clause that copies columns. ``columns``: by column of the target, the number of the source's column it is set to.
+
+    ``condition``: of the columns of `_joined_columns`; None if it holds for all rows.
+    """
 
     action: Action
     columns: Mapping[str, int]
+    condition: Condition | None = None
 
 
-CopyingClauses: TypeAlias = Mapping[MatchKind, CopyingClause]
+CopyingClauses: TypeAlias = Mapping[MatchKind, Sequence[CopyingClause]]
+"""By kind of row; the first clause whose condition holds is applied."""
 
 
 def copying_clauses(
@@ -54,40 +63,53 @@ def copying_clauses(
     join: JavaObject,
     expressions: Sequence[JavaObject],
 ) -> CopyingClauses | None:
-    """Return the clauses of a MERGE that only copies columns, into a table of one directory; None for any other.
+    """Return the clauses of a MERGE that only copies columns; None for any other.
 
-    ``pairs``: of the analysed ``join``. ``expressions``: those of the plan, analysed.
+    Conditions of its clauses are comparisons of columns with constants that Arrow decides as Spark does. ``pairs``: of the analysed
+    ``join``. ``expressions``: those of the plan, analysed.
     """
     table = plan.table
+    own = [field.dataType.simpleString() for field in source.schema.fields]
     if (
-        table.partition_columns
-        or table.bucketing is not None
-        or not all(is_primitive(column.type, _COPIED_TYPES) for column in table.columns)
-        or any(clause.condition is not None for clause in plan.clauses)
+        (table.bucketing is not None and table.bucketing.count > MAX_BUCKETS)
+        or not all(is_primitive(column.type, _COPIED_TYPES) for column in table.all_columns)
+        or not {name.partition("(")[0] for name in own} <= ROUND_TRIP_TYPES
         or len(expressions) != sum(1 for _ in plan.expressions())
         or len([*_conjuncts(join.condition().get())]) != len(pairs)
     ):
         return None
-    types = {column.name: spark_type(parse_type(column.type)).simpleString() for column in table.columns}
-    own = [field.dataType.simpleString() for field in source.schema.fields]
-    if not {name.partition("(")[0] for name in own} <= ROUND_TRIP_TYPES:
-        return None
+    types = {column.name: spark_type(parse_type(column.type)).simpleString() for column in table.all_columns}
     numbers = {
-        int(column.exprId().id()): number
-        for number, column in zip(range(len(own)), scala_items(join.right().output()), strict=False)
+        _id(column): n for n, column in zip(range(len(own)), scala_items(join.right().output()), strict=False)
     }
+    conditions = None
+    if any(clause.condition is not None for clause in plan.clauses):
+        conditions = JoinConditions.of(table, source, join)
     remaining = iter(expressions[1:])  # without ON
-    clauses = {}
+    clauses: dict[MatchKind, list[CopyingClause]] = {}
     for clause in plan.clauses:
+        condition = None
+        if conditions is not None and clause.condition is not None:
+            condition = _condition(conditions, next(remaining))
+            if condition is None or (
+                clause.when is MatchKind.SOURCE_ONLY
+                and not {*map(of_source, numbers.values())}.issuperset(condition.columns)
+            ):
+                return None
         columns = {}
         for name, value in zip(clause.values or {}, remaining, strict=False):
-            is_column = str(value.nodeName()) == "AttributeReference"
-            number = numbers.get(int(value.exprId().id())) if is_column else None
+            number = numbers.get(_id(value)) if str(value.nodeName()) == "AttributeReference" else None
             if number is None or own[number] != types[name]:
                 return None
             columns[name] = number
-        clauses[clause.when] = CopyingClause(clause.action, columns)
+        if clause.action is Action.INSERT and not set(table.partition_column_names) <= columns.keys():
+            return None
+        clauses.setdefault(clause.when, []).append(CopyingClause(clause.action, columns, condition))
     return clauses
+
+
+def _id(attribute: JavaObject) -> int:
+    return int(attribute.exprId().id())
 
 
 def _conjuncts(condition: JavaObject) -> Iterator[JavaObject]:
@@ -98,31 +120,64 @@ def _conjuncts(condition: JavaObject) -> Iterator[JavaObject]:
         yield condition
 
 
+def _condition(conditions: JoinConditions, tree: JavaObject) -> Condition | None:
+    """Return an analysed condition as a filter; None if Arrow might decide it otherwise than Spark."""
+    predicate = conditions.predicate(tree)
+    return arrow_filter(conditions.columns, predicate) if is_exact(predicate, conditions.columns) else None
+
+
 def copied_rows(
     table: TableDefinition, clauses: CopyingClauses, target: pa.Table, source: pa.Table, keys: Keys
 ) -> pa.Table:
     """Return the changed rows in the columns of `changed_rows_for_arrow`.
 
-    ``target``: rows with ``ROW__ID``, the columns of ``keys``, and those that an UPDATE does not set. ``source``: all columns; no two
-    rows have the same keys. A NULL equals nothing.
+    ``target``: rows with ``ROW__ID``, the `partition_key` of each partition column, the columns of ``keys``, those in
+    conditions, and those that an UPDATE does not set. ``source``: all columns; no two rows have the same keys. A NULL equals nothing.
+
+    Raises UnsupportedFeatureError if Spark has to compute the partition or bucket of a row.
     """
+    check_bucketing(table)
     names = [f"key{number}" for number in range(len(keys))]
     left = pa.table([*(target.column(name) for name, _ in keys), _numbers(target)], [*names, "target"])
     right = pa.table([*(values for _, values in keys), _numbers(source)], [*names, "source"])
     pairs = left.join(right, names, join_type="inner").sort_by("target")
-    parts = []
-    if MatchKind.MATCHED in clauses:
-        old, new = target.take(pairs.column("target")), source.take(pairs.column("source"))
-        parts.append(_changed_rows(table, clauses[MatchKind.MATCHED], old, new))
-    if MatchKind.SOURCE_ONLY in clauses:
-        matched = pc.is_in(right.column("source"), pairs.column("source").combine_chunks())
-        new = source.filter(pc.invert(matched))
-        parts.append(_changed_rows(table, clauses[MatchKind.SOURCE_ONLY], None, new))
-    return pa.concat_tables(parts)
+    unmatched = source.filter(
+        pc.invert(pc.is_in(right.column("source"), pairs.column("source").combine_chunks()))
+    )
+    matched = target.take(pairs.column("target")), source.take(pairs.column("source"))
+    return pa.concat_tables(
+        [
+            *_rows_of_clauses(table, clauses.get(MatchKind.MATCHED, ()), *matched),
+            *_rows_of_clauses(table, clauses.get(MatchKind.SOURCE_ONLY, ()), None, unmatched),
+        ]
+    )
 
 
 def _numbers(rows: pa.Table) -> pa.Array:
     return pa.array(np.arange(rows.num_rows))
+
+
+def _rows_of_clauses(
+    table: TableDefinition, clauses: Sequence[CopyingClause], old: pa.Table | None, new: pa.Table
+) -> Iterator[pa.Table]:
+    """Yield what each clause makes of the rows that it is the first to hold for; ``old`` and ``new`` as in `_changed_rows`."""
+    for clause in clauses:
+        if clause.condition is None:
+            yield _changed_rows(table, clause, old, new)
+            return
+        rows = _joined_columns(old, new, clause.condition.columns).append_column("row", _numbers(new))
+        chosen = rows.filter(clause.condition.predicate).column("row").combine_chunks()
+        yield _changed_rows(table, clause, None if old is None else old.take(chosen), new.take(chosen))
+        others = pc.invert(pc.is_in(_numbers(new), chosen))
+        old, new = None if old is None else old.filter(others), new.filter(others)
+
+
+def _joined_columns(old: pa.Table | None, new: pa.Table, names: Collection[str]) -> pa.Table:
+    """Return columns of joined rows by the names that conditions call them."""
+    columns = {of_source(number): column for number, column in enumerate(new.columns)}
+    if old is not None:
+        columns |= {of_target(name): old.column(name) for name in old.column_names}
+    return pa.table({name: columns[name] for name in names})
 
 
 def _changed_rows(
@@ -135,16 +190,28 @@ def _changed_rows(
     }
     ids = pa.nulls(count, ROW_ID_TYPE) if old is None else old.column(ROW_ID).combine_chunks()
     columns |= zip(ROW_ID_PARTS, ids.flatten(), strict=True)
-    for index, field in enumerate(arrow_schema(table.columns)):
+    for index, column in enumerate(table.partition_columns):
+        columns[partition_key(index)] = (
+            partition_texts(new.column(clause.columns[column.name]), column).fill_null(DEFAULT_PARTITION)
+            if old is None
+            else old.column(partition_key(index))
+        )
+    values = {}
+    for field in arrow_schema(table.columns):
         number = clause.columns.get(field.name)
         if number is not None:
-            values = new.column(number)
+            value = new.column(number)
         elif old is not None and clause.action is Action.UPDATE:
-            values = old.column(field.name)
+            value = old.column(field.name)
         else:
-            values = pa.nulls(count, field.type)
-        columns[staged_column(index)] = values.cast(field.type)
-    columns[BUCKET] = pa.repeat(pa.scalar(0, pa.int32()), count)
+            value = pa.nulls(count, field.type)
+        values[field.name] = value.cast(field.type)
+    columns |= {staged_column(index): value for index, value in enumerate(values.values())}
+    columns[BUCKET] = (
+        pa.repeat(pa.scalar(0, pa.int32()), count)
+        if table.bucketing is None
+        else bucket_numbers(table, single_batch(pa.table(values)))
+    )
     return pa.table(columns)
 
 

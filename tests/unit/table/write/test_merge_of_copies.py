@@ -2,16 +2,28 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
+import pytest
 
 from hiveacid.core.format.acid_columns import ROW_ID_PARTS
 from hiveacid.core.format.names import ROW_ID, staged_column
-from hiveacid.core.model import Column, StorageFormat, TableDefinition, TableName
-from hiveacid.spark.write.sort_and_stage import ACTION, Action
+from hiveacid.core.model import (
+    DEFAULT_PARTITION,
+    Bucketing,
+    Column,
+    StorageFormat,
+    TableDefinition,
+    TableName,
+)
+from hiveacid.errors import UnsupportedFeatureError
+from hiveacid.spark.write.sort_and_stage import ACTION, Action, partition_key
 from hiveacid.spark.write.staged_files import BUCKET
 from hiveacid.spark.write.update_delete_merge_rows import MatchKind
+from hiveacid.table.arrow_read.filters import Condition
 from hiveacid.table.arrow_read.record_batches import ROW_ID_TYPE
 from hiveacid.table.write.merge_of_copies import CopyingClause, copied_rows
 
@@ -41,7 +53,7 @@ INSERT = CopyingClause(Action.INSERT, {"k": 1, "n": 0})
 def changes(keys: list[str], clauses: dict[MatchKind, CopyingClause]) -> list[tuple[Any, ...]]:
     """Return action, row id, and values of each changed row."""
     values = [(name, SOURCE.column(name)) for name in keys]
-    found = copied_rows(TABLE, clauses, TARGET, SOURCE, values)
+    found = copied_rows(TABLE, {kind: [clause] for kind, clause in clauses.items()}, TARGET, SOURCE, values)
     assert set(found.column(BUCKET).to_pylist()) <= {0}
     names = [ACTION, "rowid", *map(staged_column, range(3))]
     return [tuple(row[name] for name in names) for row in found.to_pylist()]
@@ -67,6 +79,57 @@ def test_rows_without_a_clause_for_their_kind_stay() -> None:
         (Action.INSERT, None, None, None, 12),
         (Action.INSERT, None, 9, None, 13),
     ]
-    nothing = {MatchKind.MATCHED: UPDATE, MatchKind.SOURCE_ONLY: INSERT}
+    nothing = {MatchKind.MATCHED: [UPDATE], MatchKind.SOURCE_ONLY: [INSERT]}
     values = [("k", SOURCE.column("k").slice(0, 0))]
     assert copied_rows(TABLE, nothing, TARGET.slice(0, 0), SOURCE.slice(0, 0), values).num_rows == 0
+
+
+def test_the_first_clause_whose_condition_holds_is_applied_and_unknown_is_not_true() -> None:
+    """As in a MERGE with ``WHEN MATCHED AND s.name = 'e' THEN DELETE``, and ``t.name IS NULL`` in the next clause."""
+    delete = CopyingClause(Action.DELETE, {}, Condition(pc.field("source_2") == "e", ("source_2",)))
+    update = replace(UPDATE, condition=Condition(pc.field("target_name").is_null(), ("target_name",)))
+    insert = replace(INSERT, condition=Condition(pc.field("source_1") > 5, ("source_1",)))
+    clauses = {MatchKind.MATCHED: [delete, update], MatchKind.SOURCE_ONLY: [insert]}
+    found = copied_rows(TABLE, clauses, TARGET, SOURCE, [("k", SOURCE.column("k"))])
+    assert found.select([ACTION, "rowid", staged_column(0)]).to_pylist() == [
+        {ACTION: Action.DELETE, "rowid": 3, staged_column(0): None},
+        {ACTION: Action.UPDATE, "rowid": 1, staged_column(0): 3},
+        {ACTION: Action.INSERT, "rowid": None, staged_column(0): 9},
+    ]
+
+
+def test_rows_keep_their_partition_and_new_ones_get_that_of_their_values() -> None:
+    table = replace(TABLE, columns=TABLE.columns[:1], partition_columns=TABLE.columns[1:])
+    target = TARGET.append_column(partition_key(0), [["b", "spelt so", "x", "e"]])
+    target = target.append_column(partition_key(1), [["020", "030", "0", "050"]])
+    update = CopyingClause(Action.UPDATE, {})
+    insert = CopyingClause(Action.INSERT, {"k": 1, "name": 2, "n": 0})
+    clauses = {MatchKind.MATCHED: [update], MatchKind.SOURCE_ONLY: [insert]}
+    source = SOURCE.set_column(2, "name", [["e", None, "", "i"]])
+    found = copied_rows(table, clauses, target, source, [("k", SOURCE.column("k"))])
+    assert [
+        tuple(row.values())
+        for row in found.select([staged_column(0), *map(partition_key, (0, 1))]).to_pylist()
+    ] == [
+        (3, "spelt so", "030"),
+        (5, "e", "050"),
+        (None, DEFAULT_PARTITION, "12"),
+        (9, "i", "13"),
+    ]
+    floats = replace(table, partition_columns=(Column("name", "string"), Column("n", "double")))
+    with pytest.raises(UnsupportedFeatureError, match="Hive writes the double"):
+        copied_rows(
+            floats,
+            clauses,
+            target,
+            source.set_column(0, "n", [[1e300, 1e300, 1e300, 1e300]]),
+            [("k", SOURCE.column("k"))],
+        )
+
+
+def test_rows_of_a_bucketed_table_go_to_the_bucket_of_their_values() -> None:
+    """Hive's hash of version 1 of an INT is the number itself."""
+    table = replace(TABLE, bucketing=Bucketing(("k",), 4))
+    clauses = {MatchKind.MATCHED: [UPDATE], MatchKind.SOURCE_ONLY: [INSERT]}
+    found = copied_rows(table, clauses, TARGET, SOURCE, [("k", SOURCE.column("k"))])
+    assert found.column(BUCKET).to_pylist() == [3, 1, 0, 1]

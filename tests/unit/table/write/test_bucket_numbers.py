@@ -14,7 +14,7 @@ from hiveacid.core.schema.bucket_hash import bucket_number
 from hiveacid.core.schema.types import parse_type
 from hiveacid.errors import UnsupportedFeatureError
 from hiveacid.orc.stored_values import arrow_schema
-from hiveacid.streaming.stream_target import bucket_numbers, check_bucketing
+from hiveacid.table.write.partitions_and_buckets import bucket_numbers, check_bucketing
 
 STORAGE = StorageFormat("", "", "")
 TYPES = {
