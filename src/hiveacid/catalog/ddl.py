@@ -419,7 +419,7 @@ def drop_partitions(
             _drop_at_a_write_id(context, table, chosen, txn)
         else:
             if chosen and table.kind is not TableKind.PLAIN:
-                _end_history(context, table, txn)
+                end_history(context, table, txn)
             txn.require_open_in_store()
             context.catalog.drop_partitions(name, chosen, table)
         if not table.external:
@@ -443,8 +443,8 @@ def _drop_at_a_write_id(
         txn.pending.drop_partitions(marked, partitions)
 
 
-def _end_history(context: Context, table: TableDefinition, held: Transaction) -> None:
-    """Mark a table of a metastore, before partitions are dropped, so that no state of before is read without them.
+def end_history(context: Context, table: TableDefinition, held: Transaction) -> None:
+    """Mark a table of a metastore, before partitions are dropped or renamed, so that no state of before is read without them.
 
     ``held``: the transaction with the lock on the table.
     """

@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import cast
 
 from hiveacid import errors
+from hiveacid.catalog.ddl import end_history
 from hiveacid.config.property_definitions import HISTORY_FROM, PARTITIONS_DROPPED
 from hiveacid.core.compaction.plan import CompactionKind, CompactionPlan
 from hiveacid.core.compaction.queue_records import Compaction, CompactionRequest
@@ -72,6 +73,8 @@ def rename_partition(
                     f"{name} has the {constraint} of partition columns: INSERT the rows into the new partition, and DROP the old one"
                 )
         if not context.store.maintained_by_hiveacid():
+            if table.kind is not TableKind.PLAIN:
+                end_history(context, table, held)
             held.require_open_in_store()
             cast("PartitionMover", context.store).rename_partition(name, old, values, table)
             return
