@@ -263,7 +263,8 @@ class Constraint:
 
     def __str__(self) -> str:
         """Return the kind with its name: ``constraint nn_a (NOT NULL)``, ``constraint c1 (CHECK a < b)``."""
-        return f"constraint {self.name} ({' '.join(filter(None, (self.kind.value, self.expression)))})"
+        said = " ".join(filter(None, (self.kind.value, self.expression)))
+        return " ".join(filter(None, ("constraint", self.name, f"({said})")))
 
 
 class ShownAsText:

@@ -84,6 +84,11 @@ def test_the_shown_text_defines_the_same_constraints() -> None:
     assert set(found.constraints) == {*ALL, on_partition}
 
 
+def test_text_in_errors() -> None:
+    assert str(CHECK) == "constraint ck (CHECK a < `odd``name`)"
+    assert str(Constraint(ConstraintKind.DEFAULT, "", "a", "1")) == "constraint (DEFAULT 1)"  # not yet named
+
+
 def test_rows_of_describe() -> None:
     rows = [row[:2] for row in rules.described(T.name, ALL)]
     assert rows[:4] == [("# Constraints", ""), ("", ""), ("# Primary Key", ""), ("Table:", "d.t")]
