@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import TypeVar
 from urllib.parse import urlencode
 
@@ -13,6 +13,7 @@ from hiveacid.errors import StatementError
 LONGEST_TEXT = 300
 PAGE_SIZES = (10, 25, 50, 100, 200)
 _LAST_PAGE = 1_000_000
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 RANGES: Mapping[str, int | None] = {
     "1h": 3_600_000,
     "6h": 21_600_000,
@@ -97,7 +98,9 @@ class Query:
             return None
         try:
             moment = datetime.fromisoformat(text)
-            return int((moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp() * 1000)
+            # in UTC, so that charts can write the year
+            in_utc = moment.astimezone(UTC) if moment.tzinfo else moment.replace(tzinfo=UTC)
+            return (in_utc - _EPOCH) // timedelta(milliseconds=1)
         except (ValueError, OverflowError) as error:
             raise BadParameterError(f"{name} is a time such as 2026-01-31T12:00 (UTC)") from error
 

@@ -165,6 +165,21 @@ def test_a_range_may_be_two_moments(busy: SiteOf) -> None:
     )
 
 
+@pytest.mark.parametrize("page", ["/", "/transactions", "/compactions", "/tables/shop/orders"])
+@pytest.mark.parametrize(
+    ("moments", "status"),
+    [
+        ("from=0001-01-01&to=9999-12-31T23:59:59.999999", 200),
+        ("from=2026-01-01&to=1960-01-01", 200),
+        ("to=9999-12-31T23:59-14:00", 400),
+        ("from=0001-01-01T00:00%2B14:00", 400),
+    ],
+)
+def test_a_range_may_end_where_the_calendar_does(busy: SiteOf, page: str, moments: str, status: int) -> None:
+    """Charts failed to write the year 10000, and the page with them."""
+    assert busy.get(f"{page}?{moments}").status == status
+
+
 def test_files_say_why_they_are_read_or_not(busy: SiteOf) -> None:
     found = busy.json("/tables/shop/orders/files?size=200")
     assert {row["state"] for row in found["listed"]} >= {"used", "obsolete"}
