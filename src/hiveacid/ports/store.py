@@ -193,7 +193,7 @@ class MaintenancePort(Protocol):
         """Return the records of a table, or (None) of the whole store, by time; not those of an earlier table of the name."""
 
     def latest_figures(self) -> Mapping[TableName, FigureRecord]:
-        """Return the latest record of each table that has one."""
+        """Return the latest record of each table that has one; none from before the store's clock went back."""
 
     def count_transactions(self) -> tuple[int, int]:
         """Return how many transactions began, and how many a write conflict refused, since the store was made."""

@@ -80,7 +80,8 @@ class FigureRecorder:
         return FigureRecord(name, now, asdict(figures), table.definition.incarnation)
 
     def _record_store(self, store: OwnStore) -> None:
-        tables = [record.figures for record in store.latest_figures().values()]
+        names = set(table_names(self.context.catalog))  # one may have been dropped while it was measured
+        tables = [record.figures for name, record in store.latest_figures().items() if name in names]
         begun, conflicts = store.count_transactions()
         sums = {name: sum(one[name] or 0 for one in tables) for name in _SUMS}
         figures = {**sums, "tables": len(tables), "begun": begun, "conflicts": conflicts}

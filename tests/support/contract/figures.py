@@ -88,6 +88,17 @@ class FigureHistoryContract:
         latest = {name: (one.table, one.time) for name, one in store.latest_figures().items()}
         assert latest == {ORDERS: (ORDERS, 2000), STOCK: (STOCK, 1500)}
 
+    def test_a_clock_that_was_ahead_keeps_no_table_from_being_recorded(
+        self, store: Store, clock: ManualClock
+    ) -> None:
+        orders, before = _make(store), clock.now()
+        _record(store, orders, before, deltas=1)
+        _record(store, orders, before + 3650 * DAY * 1000, deltas=9)
+        assert store.latest_figures()[ORDERS].time == before
+        clock.advance(1)
+        _record(store, orders, clock.now(), deltas=2)
+        assert dict(store.latest_figures()[ORDERS].figures) == {"deltas": 2}
+
     def test_the_same_moment_is_recorded_once(self, store: Store) -> None:
         """A call may be repeated after its answer was lost."""
         orders = _make(store)

@@ -44,7 +44,8 @@ class MemoryFigures(MemoryBase):
     @synchronized
     def latest_figures(self) -> Mapping[TableName, FigureRecord]:
         """See :class:`hiveacid.ports.store.MaintenancePort`."""
-        ordered = sorted(self._state.figures, key=lambda record: record.time)
+        now = self._clock.now()
+        ordered = sorted((one for one in self._state.figures if one.time <= now), key=lambda one: one.time)
         return {record.table: record for record in ordered if record.table is not None}
 
     @synchronized

@@ -18,6 +18,7 @@ from hiveacid.errors import StoreUnavailableError
 from hiveacid.services import record_figures
 from hiveacid.services.record_figures import FigureRecorder
 from hiveacid.services.steps import Housekeeper
+from hiveacid.table.compaction.need import CompactedTable
 from hiveacid.transactions.transaction import Heartbeats
 from support.contexts import context_of
 
@@ -189,6 +190,41 @@ def test_a_table_that_cannot_be_looked_at_is_left_out(scene: Scene, caplog: pyte
     assert keeper.step() == 1
     assert records(scene) == []
     assert "the figures of default.t cannot be recorded now" in caplog.text
+
+
+def test_a_table_that_is_dropped_while_it_is_measured_does_not_count(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scene.table()
+    scene.table(U)
+    scene.write(size=10)
+    scene.write(U, size=5)
+    mine = recorder(scene)
+    measure = mine._measurer.figures_of
+
+    def dropping(table: CompactedTable, partition: str | None) -> LocationFigures:
+        found = measure(table, partition)
+        if table.definition.name == T:
+            scene.store.drop_table(T)
+        return found
+
+    monkeypatch.setattr(mine._measurer, "figures_of", dropping)
+    assert mine.step() == 2
+    (store,) = scene.store.recorded_figures(None)
+    assert (store.figures["tables"], store.figures["bytes"]) == (1, 5)
+
+
+def test_tables_are_recorded_after_the_clock_was_ahead(scene: Scene) -> None:
+    """A record of the year 2033 kept a table from being recorded until then."""
+    scene.table()
+    keeper = recorder(scene)
+    scene.clock.advance(3650 * 24 * HOUR)
+    scene.write()
+    assert keeper.step() == 1
+    scene.clock.advance(-3649 * 24 * HOUR)
+    scene.write()
+    assert keeper.step() == 1
+    assert records(scene)[0].time == scene.clock.now()
 
 
 def test_a_store_that_is_away_ends_the_turn(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -46,7 +46,7 @@ _THIN = delete(figures).where(
 )
 _NEWEST = (
     select(figures.c.database_name, figures.c.table_name, func.max(figures.c.recorded).label("newest"))
-    .where(figures.c.table_name != "")
+    .where(figures.c.table_name != "", figures.c.recorded <= NOW)  # or the clock went back
     .group_by(figures.c.database_name, figures.c.table_name)
     .subquery()
 )
@@ -103,8 +103,9 @@ class FigureHistory(SqlBase):
         return tuple(_record(row) for row in rows if row.incarnation == of_table)
 
     def latest_figures(self) -> Mapping[TableName, FigureRecord]:
-        """Return the latest record of each table."""
-        rows = self._database.read(lambda connection: connection.execute(_LATEST).all(), slow=True)
+        """Return the latest record of each table up to now."""
+        now = {"now": self._database.now()}
+        rows = self._database.read(lambda connection: connection.execute(_LATEST, now).all(), slow=True)
         return {TableName(row.database_name, row.table_name): _record(row) for row in rows}
 
     def count_transactions(self) -> tuple[int, int]:
