@@ -86,12 +86,11 @@ class FigureHistory(SqlBase):
             for record in records:
                 table = record.table or _STORE
                 key = table_parameters(table)
-                gone = superseded_records(connection.scalars(_TIMES, key).all(), record.time)
-                if gone:
+                if gone := superseded_records(connection.scalars(_TIMES, key).all(), record.time):
                     connection.execute(_THIN, {**key, "times": gone})
-                row = {"recorded": record.time, "incarnation": record.incarnation}
                 content = json.dumps(dict(record.figures), separators=(",", ":"))
-                connection.execute(insert(figures), {**table_columns(table), **row, "content": content})
+                row = {"recorded": record.time, "incarnation": record.incarnation, "content": content}
+                connection.execute(insert(figures), table_columns(table) | row)
 
         self._database.write(work, repeatable=True)
 
@@ -104,8 +103,8 @@ class FigureHistory(SqlBase):
 
     def latest_figures(self) -> Mapping[TableName, FigureRecord]:
         """Return the latest record of each table up to now."""
-        now = {"now": self._database.now()}
-        rows = self._database.read(lambda connection: connection.execute(_LATEST, now).all(), slow=True)
+        moment = self._database.now()
+        rows = self._database.read(lambda c: c.execute(_LATEST, {"now": moment}).all(), slow=True)
         return {TableName(row.database_name, row.table_name): _record(row) for row in rows}
 
     def count_transactions(self) -> tuple[int, int]:
