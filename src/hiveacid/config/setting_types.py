@@ -82,17 +82,21 @@ def parse_fraction(text: str) -> float:
     return value
 
 
+LONGEST = 1e9
+"""Seconds, 31 years: a longer duration means for ever. Clocks, waits and databases can add this one."""
+
+
 def parse_duration(text: str, bare_unit: str = "s", *, negative: bool = False) -> float:
     """Parse a duration in Hive's spelling (``300s``, ``5min``, ``12h``) and return it in seconds.
 
     A bare number is in ``bare_unit``, which differs between Hive's settings (HiveConf's TimeValidator). ``negative``: a
-    duration below 0 is allowed.
+    duration below 0 is allowed. More than `LONGEST` is that long.
     """
     match = _AMOUNT.fullmatch(text.strip().lower())
     seconds = None if match is None else _SECONDS.get(match[2] or bare_unit)
     if match is None or seconds is None or (int(match[1]) < 0 and not negative):
         raise ConfigError(f"expected a duration such as 300s, 5min or 12h, got {text[:80]!r}")
-    return int(match[1]) * seconds
+    return max(-LONGEST, min(int(match[1]) * seconds, LONGEST))
 
 
 def parse_size(text: str) -> int:
