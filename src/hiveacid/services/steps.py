@@ -27,6 +27,7 @@ from hiveacid.core.compaction.queue_records import (
 )
 from hiveacid.core.compaction.quiet_hours import parse_quiet_hours
 from hiveacid.core.model import TableName, TxnId
+from hiveacid.core.transactions.commit_records import VISIBLE_WITHIN
 from hiveacid.core.transactions.states import CompactionState
 from hiveacid.errors import CompactionError, CompactionRefusedError, ConfigError, HiveAcidError
 from hiveacid.ports.store import own_store
@@ -42,7 +43,6 @@ from hiveacid.table.context import Context, table_names
 
 logger = logging.getLogger(__name__)
 
-_OVERLAP = 60_000  # ms: a commit gets its time a little before other processes see it
 _ENDED_BADLY = (CompactionState.FAILED, CompactionState.DID_NOT_INITIATE)
 
 _WINDOW = setting_definitions.COMPACTION_WINDOW.name
@@ -99,7 +99,7 @@ class Initiator:
         loaded: dict[TableName, CompactedTable | None] = {}
         findings = [*self._findings(candidates, attempts, loaded, now)]
         self._forget_dropped(loaded)
-        self._seen = max(0, now - _OVERLAP)
+        self._seen = max(0, now - VISIBLE_WITHIN)
         return findings
 
     def _findings(

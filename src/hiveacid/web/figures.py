@@ -20,6 +20,7 @@ from hiveacid.core.compaction.advice import (
 from hiveacid.core.compaction.figure_history import FigureRecord
 from hiveacid.core.compaction.queue_records import SERVICE_TIMEOUT, ChangedPartition, Compaction, Service
 from hiveacid.core.model import TableKind, TableName
+from hiveacid.core.transactions.commit_records import VISIBLE_WITHIN
 from hiveacid.errors import HiveAcidError
 from hiveacid.ports.store import own_store
 from hiveacid.table.compaction.measure import MOST_PARTITIONS, Measurer
@@ -31,7 +32,6 @@ logger = logging.getLogger(__name__)
 
 INTERVAL = 15.0
 """Seconds between two turns."""
-_OVERLAP = 60_000  # ms: a commit gets its time a little before other processes see it
 _SHORTEST_AGE = 60_000  # ms between two looks at a table that is written all the time
 _SHOWN_AGE = 300_000  # ms after which a table that a page shows is measured again
 _FOREIGN_AGE = (
@@ -168,7 +168,7 @@ class FigureKeeper:
             before = tables[name].measured
             age = now - (before or 0)
             jobs_then, writes_then = self._fingerprints.get(name, (None, None))
-            is_old = age > _FOREIGN_AGE if own is None else newest > (before or 0) - _OVERLAP
+            is_old = age > _FOREIGN_AGE if own is None else newest > (before or 0) - VISIBLE_WITHIN
             if (
                 before is None
                 or jobs_now != jobs_then

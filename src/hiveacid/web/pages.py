@@ -234,8 +234,6 @@ def conflicts(known: Overview, since: int, until: int) -> Data:
     inside = [sample for sample in samples if since <= sample.time <= until]
     if not known.tells_conflicts or not inside:
         return {"known_since": None, "begun": 0, "conflicts": 0, "rate": None, "samples": []}
-    first, last = inside[0], inside[-1]
-    begun, found = last.begun - first.begun, last.conflicts - first.conflicts
     steps = [
         {
             "time": later.time,
@@ -244,8 +242,10 @@ def conflicts(known: Overview, since: int, until: int) -> Data:
         }
         for earlier, later in pairwise(inside)
     ]
+    # not the last less the first: counts of two processes may be out of order after a clock was set back
+    begun, found = (sum(step[kind] for step in steps) for kind in ("begun", "conflicts"))
     rate = found / begun if begun else 0.0
-    return {"known_since": first.time, "begun": begun, "conflicts": found, "rate": rate, "samples": steps}
+    return {"known_since": inside[0].time, "begun": begun, "conflicts": found, "rate": rate, "samples": steps}
 
 
 def waits_of(locks: Iterable[LockRow]) -> tuple[Wait, ...]:

@@ -7,6 +7,8 @@ import re
 
 import pytest
 
+from hiveacid.web.figures import ConflictSample, Overview
+from hiveacid.web.pages import conflicts
 from support.busy_store import HOSTILE
 from support.web_site import SiteOf, header
 
@@ -152,6 +154,13 @@ def test_the_store_shows_its_figures_and_conflicts_over_time(busy: SiteOf) -> No
     past = busy.json("/transactions?from=2023-11-14&to=2023-11-17T04:00")["conflicts"]
     assert (past["conflicts"], len(past["samples"])) == (4, 7)
     assert past["rate"] == past["conflicts"] / past["begun"] > 0
+
+
+def test_conflicts_of_counts_out_of_order_are_not_negative() -> None:
+    """As after a clock that was set back: 10 transactions had begun, then 4, then 6."""
+    samples = (ConflictSample(1, 10, 5), ConflictSample(2, 4, 1), ConflictSample(3, 6, 2))
+    found = conflicts(Overview(samples=samples), 0, 9)
+    assert (found["begun"], found["conflicts"], found["rate"]) == (2, 1, 0.5)
 
 
 def test_a_range_may_be_two_moments(busy: SiteOf) -> None:

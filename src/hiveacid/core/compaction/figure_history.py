@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 from hiveacid.core.compaction.queue_records import ChangedPartition, Compaction
 from hiveacid.core.model import TableName
+from hiveacid.core.transactions.commit_records import VISIBLE_WITHIN
 
 _DAY = 86_400_000  # ms
 _ALL_KEPT = 2 * _DAY
-_OVERLAP = 60_000  # ms: a commit gets its time a little before other processes see it
 
 
 @dataclass(frozen=True)
@@ -47,5 +47,5 @@ def tables_to_record(
     for table, time in changes:
         newest[table] = max(time or 0, newest.get(table, 0))
     recorded = {name: latest[name].time if name in latest else 0 for name in names}
-    due = [name for name, time in recorded.items() if time <= newest.get(name, 0) + _OVERLAP]
+    due = [name for name, time in recorded.items() if time <= newest.get(name, 0) + VISIBLE_WITHIN]
     return sorted(due, key=lambda name: (recorded[name], name))

@@ -20,6 +20,8 @@ from hiveacid.core.model import TableName, TxnId, WriteId
 
 LONGEST_STATEMENT = 2000
 """Characters of statements that one commit keeps."""
+VISIBLE_WITHIN = 60_000
+"""Milliseconds from the time of a commit within which other processes see it: who has looked at a time looks so far back again."""
 
 
 @dataclass(frozen=True)

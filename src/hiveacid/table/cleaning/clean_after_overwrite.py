@@ -15,6 +15,7 @@ from functools import partial
 from hiveacid.core.model import Partition, TableDefinition, TableKind, TableName, TxnId, WriteId
 from hiveacid.core.snapshot.directory_listing import FileEntry
 from hiveacid.core.snapshot.selection import select
+from hiveacid.core.transactions.commit_records import VISIBLE_WITHIN
 from hiveacid.errors import FormatError, MissingDirectoryError
 from hiveacid.ports.store import own_store
 from hiveacid.storage.snapshot_locations import adopted_txn_id, list_adopted, read_metadata
@@ -32,7 +33,6 @@ from hiveacid.table.context import Context
 from hiveacid.table.partitions import partition_name, partitions_of
 from hiveacid.transactions.transaction import Transaction
 
-_OVERLAP = 60_000  # ms: the time of a commit is a little before the moment at which others see it
 _LISTING_INTERVAL = 60_000  # ms between two listings of a location, however often it is written
 
 _Attempt = Callable[[TableName, Callable[[], list[str]]], None]
@@ -84,7 +84,7 @@ class OverwrittenCleaner:
             for change in changes
             if change.changed is not None
         }
-        self._since = max(0, now - _OVERLAP)
+        self._since = max(0, now - VISIBLE_WITHIN)
         self._listed_at = {
             key: time for key, time in self._listed_at.items() if now - time < _LISTING_INTERVAL
         }
