@@ -39,6 +39,7 @@ def step_chart(title: str, series: Series, since: int, until: int, *, as_bytes: 
     if not points or until <= since:
         return Markup()
     top = max(value for _, value in points) or 1.0
+    top = top if as_bytes else _round_up(max(top, 2.0))
     corners = []
     for (time, value), (after, _) in pairwise([*points, (until, 0.0)]):
         height = _y(value, top)
