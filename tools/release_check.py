@@ -67,6 +67,8 @@ def main() -> None:
         print(
             f"{path.stat().st_size:>10,} bytes  {hashlib.sha256(path.read_bytes()).hexdigest()}  dist/{path.name}"
         )
+    if "urls" not in project:
+        print("== pyproject.toml has no [project.urls]: add them before the first publication")
     print(f"== release {version} is fit to be published")
 
 
