@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import json
 import shutil
-import subprocess
-import sys
 import tomllib
 from collections.abc import Callable
 from pathlib import Path
@@ -20,6 +17,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from hiveacid import AcidSession
+    from hiveacid.sql.native.session import NativeSession
 
 PARTS = tomllib.loads((Path(__file__).parents[2] / "tools" / "hive_statements.toml").read_text("utf-8"))[
     "part"
@@ -73,34 +71,12 @@ def test_by_acid_sql(acid: AcidSession, data: Path) -> None:
     assert not found, "\n".join(found)
 
 
-def test_by_spark_sql(data: Path, tmp_path: Path) -> None:
-    """In a process of its own: each native session of a process leaves a parser around that of Spark, which errors pass."""
-    command = [sys.executable, __file__, str(data)]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=900, check=False)
-    assert done.returncode == 0, done.stderr[-2000:]
-    found = json.loads(done.stdout)
-    assert not found, "\n".join(found)
-
-
-def by_spark_sql(data: Path) -> list[str]:
-    """Return `failures` of a new native session whose warehouse is below the working directory."""
-    from pyspark.sql import SparkSession  # noqa: PLC0415
-
-    import hiveacid  # noqa: PLC0415
-
-    builder = SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false")
-    native = hiveacid.configure(builder, native=True, warehouse="warehouse").getOrCreate()
+def test_by_spark_sql(native: NativeSession, data: Path) -> None:
     found = failures(native.sql, 1, data)
-    native.close()
-    native.stop()
-    return found
+    assert not found, "\n".join(found)
 
 
 def test_each_mark_has_many_examples() -> None:
     marks = [statement[0][0] for part in PARTS for statement in part["statements"]]
     assert min(marks.count("✔"), marks.count("✘")) > 80
     assert set(marks) == {"✔", "◐", "✘", "."}
-
-
-if __name__ == "__main__":
-    sys.stdout.write(json.dumps(by_spark_sql(Path(sys.argv[1]))))

@@ -558,3 +558,22 @@ def test_near_names_and_statements_of_other_systems_are_explained(native: Native
             native.sql(change)
     with pytest.raises(UnsupportedFeatureError, match="ALTER TABLE ADD PARTITION"):
         native.catalog.recoverPartitions("orders")
+
+
+def test_a_closed_session_gives_back_the_parser(spark: SparkSession, tmp_path: Path) -> None:
+    """Otherwise each session of an application would add a parser, through which every text and error passes."""
+
+    def parser() -> str:
+        state = spark._jsparkSession.sessionState()
+        held = state.getClass().getDeclaredField("sqlParser")
+        held.setAccessible(True)
+        return str(held.get(state).getClass().getName())
+
+    before = parser()
+    for number in range(2):
+        builder = hiveacid.configure(spark.builder, native=True, warehouse=str(tmp_path / str(number)))
+        session = builder.getOrCreate()
+        assert session.sql("SELECT 1").collect() == [(1,)]
+        assert "Proxy" in parser()
+        session.close()
+        assert parser() == before

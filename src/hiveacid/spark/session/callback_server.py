@@ -164,8 +164,12 @@ class _ParserBuilder:
         implements = ("scala.Function2",)
 
 
-def inject_parser(spark: SparkSession, build: Callable[[JavaObject, JavaObject], JavaObject]) -> None:
+def inject_parser(
+    spark: SparkSession, build: Callable[[JavaObject, JavaObject], JavaObject]
+) -> Callable[[], None]:
     """Wrap Spark's own parser, in this session and in all sessions derived from it (``newSession``, streams).
+
+    Returns what gives this session the parser back that it had, unless it has got another one since then.
 
     ``build`` receives the JVM's session and its present parser. The injection lasts for the life of the session; to
     disable it, ``build`` returns the parser that it received.
@@ -188,8 +192,18 @@ def inject_parser(spark: SparkSession, build: Callable[[JavaObject, JavaObject],
 
     inner.extensions().injectParser(_ParserBuilder(first))
     state = inner.sessionState()
-    if not called.is_set():  # the session had its parser already
-        _set_session_parser(state, build(inner, state.sqlParser()))
+    if called.is_set():
+        return lambda: None
+    before = state.sqlParser()  # the session had its parser already
+    _set_session_parser(state, build(inner, before))
+    ours = _identity(spark, state)
+
+    def restore() -> None:
+        with suppress(Py4JError, OSError):  # the JVM may be gone
+            if _identity(spark, state) == ours:
+                _set_session_parser(state, before)
+
+    return restore
 
 
 def copy_with_parser(session: JavaObject, parser_of: Callable[[JavaObject], JavaObject]) -> JavaObject:
@@ -211,6 +225,14 @@ def without_hiveacid_parser(spark: SparkSession) -> SparkSession:
         return spark
     session: SparkSession = native.for_other_warehouse(spark)
     return session
+
+
+def _identity(spark: SparkSession, state: JavaObject) -> int:
+    """Return a number that tells the parser of a session from others, without a call of the parser."""
+    held = state.getClass().getDeclaredField("sqlParser")
+    held.setAccessible(True)
+    system: JavaObject = spark._jvm.java.lang.System  # type: ignore[union-attr] # noqa: SLF001
+    return int(system.identityHashCode(held.get(state)))
 
 
 def _set_session_parser(state: JavaObject, parser: JavaObject) -> None:

@@ -368,7 +368,8 @@ def open_native_session(
     root = open_session(spark, warehouse, store, settings)
     gateway = Gateway(root)
     try:
-        inject_parser(spark, lambda session, parser: _make_parser(gateway, spark, session, parser))
+        restore = inject_parser(spark, lambda session, parser: _make_parser(gateway, spark, session, parser))
+        gateway.on_close(restore)
         native = NativeSession(spark, gateway, (warehouse, store, settings))
         mirror_databases(native.acid)
     except BaseException:
