@@ -229,16 +229,18 @@ def without_hiveacid_parser(spark: SparkSession) -> SparkSession:
 
 def _identity(spark: SparkSession, state: JavaObject) -> int:
     """Return a number that tells the parser of a session from others, without a call of the parser."""
-    held = state.getClass().getDeclaredField("sqlParser")
-    held.setAccessible(True)
     system: JavaObject = spark._jvm.java.lang.System  # type: ignore[union-attr] # noqa: SLF001
-    return int(system.identityHashCode(held.get(state)))
+    return int(system.identityHashCode(_parser_field(state).get(state)))
 
 
 def _set_session_parser(state: JavaObject, parser: JavaObject) -> None:
-    held = state.getClass().getDeclaredField("sqlParser")
-    held.setAccessible(True)
-    held.set(state, parser)
+    _parser_field(state).set(state, parser)
+
+
+def _parser_field(state: JavaObject) -> JavaObject:
+    field_of_state = state.getClass().getDeclaredField("sqlParser")
+    field_of_state.setAccessible(True)
+    return field_of_state
 
 
 def set_catalog_parser(session: JavaObject, parser: JavaObject) -> None:
