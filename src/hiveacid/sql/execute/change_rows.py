@@ -258,9 +258,10 @@ def _with_defaults(
     tokens, words, depth, place = text.tokens, [], 0, 0
     for before, token, after in zip(tokens, tokens[1:], tokens[2:], strict=False):
         depth += (before.keyword == "(") - (before.keyword == ")")
-        place = (
-            place + (before.keyword == ",") if depth == 1 and before.keyword != "(" else place * (depth > 1)
-        )
+        if depth == 0 or (depth == 1 and before.keyword == "("):
+            place = 0
+        elif depth == 1 and before.keyword == ",":
+            place += 1
         alone = before.keyword in {"(", ","} and after.keyword in {")", ","}
         if token.keyword == "DEFAULT" and alone and depth <= 1:
             words.append((token, columns[place] if place < len(columns) else ""))
