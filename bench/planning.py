@@ -1,7 +1,7 @@
 """Planning: tables of very many small files, planned for the first time and again, beside Spark's ORC reader and Iceberg.
 
-The files are hard links to a few real ORC files, under the names that Hive gives them, and the table is adopted with its
-write ids. A plan ends with the list of Spark's tasks; nothing is read but listings and footers.
+The files are hard links to a few real ORC files, under the names that Hive gives them. A commit for each directory name
+records them, as the commits of writers do. A plan ends with the list of Spark's tasks; no row is read.
 """
 
 from __future__ import annotations
@@ -19,8 +19,16 @@ from pyspark.sql import DataFrame
 from reading import Reading
 from results import Result
 
+from hiveacid.core.model import Partition, TableDefinition
+from hiveacid.core.snapshot.file_records import NewDirectory, RecordedDirectory, RecordedFile, TableRecords
+from hiveacid.orc.footer_summary import facts_of, read_summary
+from hiveacid.ports.catalog import CatalogChanges, NewPartition
+from hiveacid.ports.transactions import Client, Operation, Start, Written
+from hiveacid.table.context import StoreContext
+
 FILES_EACH = 10  # of a partition
 FIRST_DELTA = 2  # write id
+CLIENT = Client("bench", "localhost", "planning")
 SIZES = (1_000, 10_000, 100_000)
 CREATE = (
     "CREATE TABLE {} (id INT, name STRING) PARTITIONED BY (p INT) STORED AS ORC "
@@ -54,15 +62,31 @@ class Layout:
 LAYOUTS = (Layout("base and deltas", 5), Layout("base", FILES_EACH))
 
 
-def make(root: Path, layout: Layout, files: int) -> None:
-    """Make a table's directory of very many files."""
-    links = layout.files(root.with_name(f"{root.name}-files"))
-    folders = {path.partition("/")[0] for path, _ in links}
-    for partition in range(files // FILES_EACH):
+def make(context: StoreContext, table: TableDefinition, layout: Layout, files: int, scratch: Path) -> None:
+    """Fill a new table with very many files."""
+    links = layout.files(scratch / f"{table.name.name}-files")
+    folders: dict[str, list[RecordedFile]] = {}
+    for path, real in links:
+        folder, _, name = path.partition("/")
+        size = real.stat().st_size
+        facts = facts_of(read_summary(context.fs, str(real), size))
+        folders.setdefault(folder, []).append(RecordedFile(name, size, facts))
+    partitions = [
+        Partition((str(number),), f"{table.location}/p={number}") for number in range(files // FILES_EACH)
+    ]
+    for partition in partitions:
         for folder in folders:
-            Path(f"{root}/p={partition}/{folder}").mkdir(parents=True)
+            Path(f"{partition.location}/{folder}").mkdir(parents=True)
         for path, real in links:
-            os.link(real, f"{root}/p={partition}/{path}")
+            os.link(real, f"{partition.location}/{path}")
+    new = tuple(NewPartition(table.name, partition) for partition in partitions)
+    for folder, recorded in folders.items():
+        made = RecordedDirectory(folder, tuple(recorded), made=context.clock.now())
+        directories = tuple(NewDirectory(partition.values, made) for partition in partitions)
+        changes = CatalogChanges(partitions=new, records=(TableRecords(table.name, directories),))
+        begun = context.store.begin_txn(CLIENT, Start((), (table.name,), (table.name,)))
+        context.store.commit_txn(begun.txn_id, changes, [Written(table.name, None, Operation.INSERT)])
+        new = ()
 
 
 def make_flat(root: Path, files: int) -> None:
@@ -109,9 +133,9 @@ def measured(reading: Reading, scratch: Path, *, quick: bool) -> Iterator[Result
             plans["Iceberg"] = _iceberg(reading, flat, f"planning{files}")
         for layout in LAYOUTS:
             name = f"planning{layout.buckets}_{files}"
-            root = scratch / name
-            make(root, layout, files)
-            reading.ours.acid.adopt(CREATE.format(name), str(root), f"default.{name}:6:9223372036854775807::")
+            acid = reading.ours.acid
+            acid.sql(CREATE.format(name))
+            make(acid.context, acid.table(name).definition, layout, files, scratch)
             yield from _plans(reading, layout, files, {"hiveacid": _ours(reading, name), **plans})
             plans = {}  # those of the others are the same
 

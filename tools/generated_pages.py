@@ -60,15 +60,15 @@ from pyspark.sql import SparkSession
 ```
 """
 PYTHON_NAMES = (
-    "configure", "connect", "open", "AcidSession", "AcidTable", "Scan", "table.acid_table.Inspect", "table.write.merge.Merge",
-    "table.read.change_feed.Changes", "table.write.publish.WriteReport", "table.compaction.run_compaction.CompactionReport",
+    "configure", "connect", "open", "AcidSession", "AcidTable", "Scan", "table.acid_table.Inspect", "table.write.merge.TableMerger",
+    "table.read.change_feed.ChangeFeed", "table.write.publish.WriteReport", "table.compaction.run_compaction.CompactionReport",
     "ArrowWarehouse", "ArrowTable", "ScanPlan", "streaming.Connection", "services.Services",
 )  # fmt: skip
 PYTHON_EXAMPLES = Path(__file__).with_name("python_examples.md")
 
 INTERNAL = frozenset((
     "binder", "close_without_ending_reads", "described", "end_by_statement", "end_own", "execution",
-    "add_stream_progress", "adopt_table", "follow_auto_compact", "new_call", "run", "sequence", "shown", "statement", "store", "summary",
+    "add_columns", "add_stream_progress", "adopt_table", "follow_auto_compact", "new_call", "new_columns", "register_stream", "run", "sequence", "shown", "statement", "store", "summary",
     "transactions", "with_arguments",
 ))  # fmt: skip
 

@@ -13,7 +13,6 @@
         NotTransactionalError             10297: UPDATE or DELETE on a plain table
         InsertOnlyError                   10414: UPDATE or DELETE on an insert-only table
         SchemaMismatchError               columns or types do not fit
-        PartitionColumnUpdateError        10292      BucketColumnUpdateError   10302
         InvalidPathError                  10027      FileFormatMismatchError   30019
         AcidFileLoadError                 10413: LOAD DATA of a file with ACID events
       FormatError                         what lies on disk is not what it should be; carries the path
@@ -185,18 +184,6 @@ class SchemaMismatchError(CatalogError):
     """Columns or their types do not fit the table."""
 
     code = "10044"
-
-
-class PartitionColumnUpdateError(CatalogError):
-    """UPDATE may not set a partition column."""
-
-    code = "10292"
-
-
-class BucketColumnUpdateError(CatalogError):
-    """UPDATE may not set a bucketing column."""
-
-    code = "10302"
 
 
 class InvalidPathError(CatalogError):

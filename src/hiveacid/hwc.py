@@ -6,19 +6,20 @@ Names, order and meaning of the arguments are those of HWC's documented Python A
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import NoReturn
+
+from pyspark.sql import DataFrame, SparkSession
 
 from hiveacid.config.property_definitions import TRANSACTIONAL
 from hiveacid.errors import ConfigError, UnsupportedFeatureError
 from hiveacid.sql.binding.parameters import literal
 from hiveacid.sql.session import AcidSession, connect
 
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
-
 WAREHOUSE_KEY = "spark.hiveacid.warehouse"
 STORE_KEY = "spark.hiveacid.store"
+_LOGIN_CALLS = frozenset({"userPassword", "hs2url", "principal", "credentialsEnabled"})
 
 
 class HiveWarehouseSession:
@@ -48,25 +49,6 @@ class HiveWarehouseBuilder:
         """Make a database the current one of the connection."""
         return HiveWarehouseBuilder(self.spark, database)
 
-    def userPassword(self, user: str, password: str) -> HiveWarehouseBuilder:
-        """Refuse: there is no HiveServer2 to log in to. Raises UnsupportedFeatureError."""
-        del user, password
-        return self._refuse("userPassword")
-
-    def hs2url(self, url: str) -> HiveWarehouseBuilder:
-        """Refuse: there is no HiveServer2. Raises UnsupportedFeatureError."""
-        del url
-        return self._refuse("hs2url")
-
-    def principal(self, principal: str) -> HiveWarehouseBuilder:
-        """Refuse: there is no HiveServer2. Raises UnsupportedFeatureError."""
-        del principal
-        return self._refuse("principal")
-
-    def credentialsEnabled(self) -> HiveWarehouseBuilder:
-        """Refuse: there is no HiveServer2. Raises UnsupportedFeatureError."""
-        return self._refuse("credentialsEnabled")
-
     def build(self) -> HiveWarehouse:
         """Open the connection.
 
@@ -84,11 +66,18 @@ class HiveWarehouseBuilder:
             acid.use(self.database)
         return HiveWarehouse(acid)
 
-    def _refuse(self, call: str) -> HiveWarehouseBuilder:
-        raise UnsupportedFeatureError(
-            f"{call}: hiveacid uses no HiveServer2 and needs no login: leave the call out. The password of a store "
-            "on a server is taken from HIVEACID_STORE_PASSWORD (docs/operate.md)"
-        )
+    def __getattr__(self, call: str) -> Callable[..., NoReturn]:
+        """Return a function that refuses a call with a HiveServer2 or a login. It raises UnsupportedFeatureError."""
+        if call not in _LOGIN_CALLS:
+            raise AttributeError(call)
+
+        def refuse(*_: object) -> NoReturn:
+            raise UnsupportedFeatureError(
+                f"{call}: hiveacid uses no HiveServer2 and needs no login: leave the call out. The password of a store "
+                "on a server is taken from HIVEACID_STORE_PASSWORD (docs/operate.md)"
+            )
+
+        return refuse
 
 
 @dataclass(frozen=True)

@@ -88,6 +88,9 @@ def test_times_are_right_whatever_the_time_zones_of_driver_and_executors(
     ]
     assert found["before"] == expected
     assert found["after"] == expected
+    assert found["after by the driver"] == expected
+    assert found["jobs after"]
+    assert found["jobs after by the driver"] == 0
     assert found["noon"] == [[3]]
     assert found["insert only"] == sorted(expected * 2)
     before = spark.conf.get("spark.sql.session.timeZone")

@@ -37,7 +37,9 @@ def threaded(directory: Path, transactions: int, bug: str = "", seed: int = 0) -
 def test_threads_on_the_store_in_memory(tmp_path: Path) -> None:
     verdict = threaded(tmp_path, 200)
     assert [str(one) for one in verdict.anomalies] == []
-    assert verdict.transactions == 200
+    assert (
+        190 <= verdict.transactions <= 200
+    )  # one that waits past its time-out while it begins has no record
     assert {"committed", "aborted"} <= verdict.outcomes.keys()
 
 

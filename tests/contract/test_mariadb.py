@@ -10,8 +10,8 @@ import pytest
 from server_rules import Place, ServerContract, ServerRules
 from sqlalchemy import text
 
+from hiveacid.core.snapshot.directory_listing import FooterFacts
 from hiveacid.core.snapshot.file_records import (
-    FooterFacts,
     NewDirectory,
     RecordedDirectory,
     RecordedFile,

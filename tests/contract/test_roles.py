@@ -11,7 +11,7 @@ from urllib.parse import quote_plus
 import pytest
 from server_rules import Place
 
-from hiveacid.core.compaction.figure_history import FigureRecord
+from hiveacid.core.compaction.advice import FigureRecord
 from hiveacid.core.compaction.queue_records import CompactionRequest, Service
 from hiveacid.core.model import Column, Partition, TableName, TxnId, ViewDefinition, WriteId
 from hiveacid.core.snapshot.file_records import NewDirectory, RecordedDirectory, TableRecords
@@ -91,6 +91,7 @@ def look_around(store: SqlStore) -> None:
         store.show_transactions, store.show_locks, store.show_compactions, store.now, store.min_open_txn_id,
         store.changed_partitions, lambda: store.show_services(60.0), lambda: store.aborted_write_ids(ORDERS),
         lambda: store.stream_progress(StreamKey(ORDERS, "clicks")), lambda: store.recorded_figures(None), store.count_transactions,
+        lambda: store.recorded_files(ORDERS, [Partition(VALUES, "")]),
     ):  # fmt: skip
         verb()
 
@@ -226,6 +227,7 @@ def serve(cast: Cast) -> None:
             store.lock(txn_id, [lock_on(LockType.EXCL_WRITE, "orders")], zero_wait=True)
             store.forget_aborted(ORDERS, None, WriteId(3))
             store.forget_directories(ORDERS, Partition(VALUES, ""), ["delta_0000001_0000001_0000"], txn_id)
+            store.end_records(STOCK, txn_id)
             store.commit_txn(txn_id)
             store.end_compaction(job.id, "succeeded")
     keep_house(cast)

@@ -16,6 +16,7 @@ from sqlalchemy.exc import OperationalError
 from hiveacid.config import Settings
 from hiveacid.core.compaction.queue_records import CompactionRequest
 from hiveacid.core.model import WriteId
+from hiveacid.core.snapshot.file_records import NewDirectory, RecordedDirectory, TableRecords
 from hiveacid.core.transactions.locks_and_conflicts import LockType
 from hiveacid.errors import (
     CommitStateUnknownError,
@@ -26,9 +27,11 @@ from hiveacid.errors import (
     TransactionAbortedError,
     WriteConflictError,
 )
+from hiveacid.ports.catalog import CatalogChanges
 from hiveacid.ports.clock import SystemClock
 from hiveacid.ports.transactions import Operation, Remains, Start, TxnKind
 from hiveacid.stores.refusals import Limits
+from hiveacid.stores.sql import file_records
 from hiveacid.stores.sql.database import Database
 from hiveacid.stores.sql.dialects import Durability, ErrorKind
 from hiveacid.stores.sql.dialects import mariadb_and_mysql as mariadb
@@ -37,7 +40,8 @@ from hiveacid.stores.sql.schema import METADATA
 from hiveacid.stores.sql.store import MIGRATIONS, SqlStore, migrate
 from support.clock import ManualClock
 from support.contract.figures import require_figures_in_an_older_store
-from support.samples import CLIENT, ORDERS, lock_on, wrote
+from support.samples import CLIENT, ORDERS, database, lock_on, wrote
+from support.samples import table as orders
 
 
 def url_in(directory: Path) -> str:
@@ -550,3 +554,36 @@ def test_keys_of_one_number_are_locked_exclusively_if_one_of_them_is() -> None:
     assert [is_exclusive for _, is_exclusive in number_keys(exclusive, 1)] == [True]
     assert number_keys(exclusive) == sorted(number_keys(exclusive))
     assert sorted(is_exclusive for _, is_exclusive in number_keys(exclusive)) == [False, False, True]
+
+
+@pytest.mark.parametrize("change", ["ended", "forgotten"])
+def test_records_that_change_while_they_are_read_are_not_taken_for_complete(
+    store: SqlStore, monkeypatch: pytest.MonkeyPatch, change: str
+) -> None:
+    """A reader that knows some directories asks twice, and no transaction of the database joins the questions."""
+    made = replace(orders(), partition_columns=())
+    store.create_database(database())
+    store.create_table(made, unoccupied=True)
+    directories = [RecordedDirectory(f"delta_000000{n}_000000{n}_0000", made=n) for n in (1, 2)]
+
+    def add(directory: RecordedDirectory) -> None:
+        told = TableRecords(ORDERS, (NewDirectory((), directory),))
+        txn_id = store.begin_txn(CLIENT, Start((), (ORDERS,), (ORDERS,))).txn_id
+        store.commit_txn(txn_id, CatalogChanges(records=(told,)), [wrote(ORDERS, Operation.INSERT)])
+
+    add(directories[0])
+    known = store.recorded_files(ORDERS, None)
+    assert known == {(): directories[:1]}
+    add(directories[1])
+    (held,) = store.open_txns(CLIENT)
+
+    def between(*given: object) -> object:
+        monkeypatch.undo()
+        if change == "ended":
+            store.end_records(ORDERS, held)
+        else:
+            store.forget_directories(ORDERS, None, [directories[1].name], held)
+        return file_records._kept(*given)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(file_records, "_kept", between)
+    assert store.recorded_files(ORDERS, None, known) is None

@@ -179,7 +179,7 @@ def test_the_statement_is_done_or_never_was(scene: Scene, statement: str, names:
     scene.require_no_leftovers()
 
 
-@pytest.mark.repeats("another case of the same test stays", cases=("minor",))
+@pytest.mark.exhaustive("another case of the same test stays", cases=("minor",))
 @pytest.mark.parametrize(
     ("kind", "names"),
     [

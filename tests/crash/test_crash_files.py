@@ -89,7 +89,7 @@ def which(count: int, nth: int) -> int:
     return nth if nth > 0 else count + 1 + nth
 
 
-@pytest.mark.repeats("another case of the same test stays", cases=("insert_only",))
+@pytest.mark.exhaustive("another case of the same test stays", cases=("insert_only",))
 @pytest.mark.parametrize("properties", [FULL, INSERT_ONLY], ids=["full", "insert_only"])
 def test_load_data_is_done_or_never_was(
     warehouse: AcidSession, late_store: SqlStore, tmp_path: Path, properties: str

@@ -252,6 +252,7 @@ def test_one_turn_for_a_scheduler(on_sqlite: Scene) -> None:
     assert (scene.state(night), scene.state(night + 1)) == ("initiated", "succeeded")
 
 
+@pytest.mark.exhaustive("a service process works above, and tests/contract claims jobs by two workers")
 def test_two_processes_share_the_work_and_one_of_them_dies(on_postgres: Scene) -> None:
     """C6: no job is done twice; one of a worker that was killed -9 is taken again after hive.txn.timeout."""
     scene = on_postgres

@@ -18,7 +18,7 @@ import pytest
 if TYPE_CHECKING:
     from support.servers.databases import Server
 
-pytestmark = pytest.mark.repeats(
+pytestmark = pytest.mark.exhaustive(
     "test_services.py kills one of two processes at work, and make stress runs this for longer"
 )
 

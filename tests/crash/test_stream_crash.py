@@ -91,7 +91,7 @@ def after(rows: st.Rows, kind: str, number: int) -> st.Rows:
     return sorted([*kept, (1, f"v{number}", number % 3), (100 + number, "new", 1)])
 
 
-@pytest.mark.repeats("another case of the same test stays", cases=("merge",))
+@pytest.mark.exhaustive("another case of the same test stays", cases=("merge",))
 @pytest.mark.parametrize("kind", POINTS)
 def test_a_batch_that_died_is_written_once(acid: AcidSession, late_store: SqlStore, kind: str) -> None:
     st.create(acid, "t")

@@ -15,7 +15,7 @@ from hiveacid.core.model import TableKind
 from hiveacid.core.snapshot.directory_listing import FileEntry, split_by_owner
 from hiveacid.errors import CatalogError, HiveAcidError, InvalidPathError, StorageError
 from hiveacid.storage.local_file_system import LocalFileSystem
-from hiveacid.table.cleaning.delete_files import delete_plain_files
+from hiveacid.table.cleaning.remove_files import delete_plain_files
 
 if TYPE_CHECKING:
     from hiveacid import AcidSession

@@ -53,7 +53,7 @@ def _check(sql: Callable[..., DataFrame], spark_set: Callable[[str, str], None])
 
 
 @pytest.mark.exhaustive("the other SQL interface stays", cases=("true",))
-@pytest.mark.repeats("another case of the same test stays", cases=("false",))
+@pytest.mark.exhaustive("another case of the same test stays", cases=("false",))
 @pytest.mark.parametrize("literal_backslashes", ["false", "true"])
 def test_parameter_values_are_data_in_acid_sql(acid: AcidSession, literal_backslashes: str) -> None:
     """INSERT stores them as they are, in rows and partitions; UPDATE, DELETE and SELECT match these rows only."""

@@ -365,9 +365,9 @@ def test_a_time_limit_does_not_count_for_the_fetches_after_the_statement() -> No
     running = operation.start(1e9)
     limit = operation._limit
     assert limit is not None
-    assert not limit.cancelled
+    assert limit in operation.limits._waiting.queue
     running.future.set_result(None)
-    assert limit.cancelled
+    assert limit not in operation.limits._waiting.queue
 
 
 def test_a_session_is_not_idle_right_after_a_long_statement() -> None:
@@ -484,14 +484,14 @@ def test_time_limits_share_one_thread_and_act_in_their_order() -> None:
     waiting = [limits.after(3600 + number, lambda: acted.append(-1)) for number in range(1000)]
     limits.after(0.2, lambda: (acted.append(2), done.set()))
     limits.after(0.1, lambda: acted.append(1))
-    limits.after(0.0, lambda: acted.append(3)).cancel()
+    limits.cancel(limits.after(0.0, lambda: acted.append(3)))
     assert threading.active_count() <= before + 1
     assert done.wait(ENOUGH)
     assert acted == [1, 2]
     for limit in waiting:
-        limit.cancel()
+        limits.cancel(limit)
     limits.after(3600, done.set)
-    assert len(limits._waiting) < 10
+    assert len(limits._waiting.queue) < 10
 
 
 def test_a_name_in_a_directory_has_one_spelling() -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from hiveacid.catalog.opening import announce_new_warehouse, open_store, require_existing_warehouse
+from hiveacid.catalog.opening import new_warehouse_notice, open_store, require_existing_warehouse
 from hiveacid.config import Settings
 from hiveacid.core.model import DatabaseDefinition
 from hiveacid.errors import StorageError
@@ -108,7 +108,7 @@ def test_a_store_of_another_user_is_refused_with_its_owner_and_the_remedy() -> N
         root.chmod(0o755)
         opened = (
             lambda: require_existing_warehouse(str(root), None),
-            lambda: announce_new_warehouse(str(root), None),
+            lambda: new_warehouse_notice(str(root), None),
             lambda: open_store(str(root), None, Settings(), SystemClock()),
         )
         os.seteuid(65534)

@@ -128,6 +128,26 @@ def test_default(session: Hive, acid: AcidSession) -> None:
     assert sorted(session.sql("SELECT a, b FROM df")) == rows
 
 
+def test_surrogate_keys(hive: HiveServers, session: Hive, acid: AcidSession) -> None:
+    """Each inserts into a table that the other defined; keys are unique, and begin with the write id of their row."""
+    if hive.version.startswith("3."):
+        pytest.skip("SURROGATE_KEY is of Hive 4 (HIVE-20536)")
+    definition = f"(id BIGINT DEFAULT SURROGATE_KEY(), n INT) {_FULL}"
+    acid.sql(f"CREATE TABLE keyed_0 {definition}")
+    session.sql(f"CREATE TABLE keyed_1 {definition}")
+    for name in ("keyed_0", "keyed_1"):
+        session.sql(f"INSERT INTO {name} (n) VALUES (0), (1)")
+        acid.sql(f"INSERT INTO {name} (n) VALUES (2), (3)")
+        session.sql(f"INSERT INTO {name} (n) VALUES (4), (5)")
+        acid.sql(
+            f"MERGE INTO {name} t USING (SELECT 6 AS k) s ON t.n = s.k WHEN NOT MATCHED THEN INSERT (n) VALUES (s.k)"
+        )
+        rows = sorted(session.sql(f"SELECT n, id FROM {name}"))
+        assert [(n, key >> 40) for n, key in rows] == [(0, 1), (1, 1), (2, 2), (3, 2), (4, 3), (5, 3), (6, 4)]
+        assert len({key for _, key in rows}) == 7
+        assert sorted((row.n, row.id) for row in acid.sql(f"SELECT * FROM {name}").collect()) == rows
+
+
 def test_hive_applies_what_hiveacid_defines(session: Hive, acid: AcidSession) -> None:
     """Constraints of CREATE TABLE and ALTER TABLE; Hive shows the keys, and drops what it likes."""
     acid.sql(f"CREATE TABLE parents (x INT, PRIMARY KEY (x) DISABLE NOVALIDATE RELY) {_FULL}")

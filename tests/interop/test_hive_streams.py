@@ -5,16 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import pytest
 from click.testing import CliRunner
 from hive_client import Hive
 from hive_server import HiveServers
 
 from hiveacid.cli import main
 from hiveacid.core.model import TableName
-from hiveacid.core.transactions.commit_records import StreamKey
-from hiveacid.errors import UnsupportedFeatureError
-from hiveacid.ports.store import stream_store
 from hiveacid.stores.hms.store import MetastoreStore
 from hiveacid.streaming import Connection
 
@@ -76,10 +72,3 @@ def test_lines_into_an_insert_only_table(hive: HiveServers, session: Hive, tmp_p
     session.sql("INSERT INTO noted VALUES (3, 'z')")
     assert _rows(session, "noted") == [(1, "x"), (2, "y"), (3, "z")]
     assert session.sql("SELECT count(*) FROM noted") == [(3,)]
-
-
-def test_what_needs_progress_in_the_store_is_refused(hive: HiveServers) -> None:
-    store = MetastoreStore(hive.url)
-    with pytest.raises(UnsupportedFeatureError, match="MERGE by key"):
-        stream_store(store, StreamKey(TableName("db", "t"), "q"))
-    store.close()

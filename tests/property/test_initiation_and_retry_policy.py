@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 
 from hiveacid.config import Settings
 from hiveacid.core.compaction.initiation_and_retry_policy import (
-    Attempt,
     CompactionCandidate,
     LocationSizes,
     Thresholds,
@@ -18,7 +17,8 @@ from hiveacid.core.compaction.initiation_and_retry_policy import (
     decide_not_to_initiate,
 )
 from hiveacid.core.compaction.plan import CompactionKind
-from hiveacid.core.model import TableKind
+from hiveacid.core.compaction.queue_records import Compaction, CompactionRequest
+from hiveacid.core.model import TableKind, TableName
 from hiveacid.core.transactions.states import COMPACTION
 from hiveacid.table.compaction.need import thresholds_of
 
@@ -36,9 +36,16 @@ THRESHOLDS = st.builds(
     insert_only=st.just(True),
 )
 DEFAULTS = thresholds_of(Settings())
+
+
+def attempt(number: int, state: str, enqueued: int | None = None, started: int | None = None) -> Compaction:
+    request = CompactionRequest(TableName("d", "t"), None, "major")
+    return Compaction(number, request, state, enqueued=enqueued, started=started)
+
+
 ATTEMPTS = st.lists(
     st.builds(
-        Attempt, st.integers(1, 99), st.sampled_from(COMPACTION.states), st.none() | TIMES, st.none() | TIMES
+        attempt, st.integers(1, 99), st.sampled_from(COMPACTION.states), st.none() | TIMES, st.none() | TIMES
     ),
     max_size=6,
     unique_by=lambda one: one.id,
@@ -112,6 +119,6 @@ def test_no_aborts_call_for_nothing_and_a_finished_job_has_seen_the_earlier_ones
     place: CompactionCandidate, thresholds: Thresholds, now: int
 ) -> None:
     assert decide_by_aborts(replace(place, aborted=()), thresholds, now) is None
-    done = Attempt(100, "succeeded", now, max(place.aborted, default=0) + 1)
+    done = attempt(100, "succeeded", now, max(place.aborted, default=0) + 1)
     seen = replace(place, attempts=(*place.attempts, done))
     assert decide_by_aborts(seen, thresholds, now) is None

@@ -75,7 +75,7 @@ def spliced(batches: list[Any], codec: str, torn: bytes = b"") -> tuple[bytes, l
         pieces.append(place_stripes(piece, len(data)))
         data += piece.body
         tail, flat = merged_tail(pieces, len(data), "x")
-        start, rest = nest_row_columns(tail, COLUMNS, acid_metadata(tail, "x", deletes=False))
+        start, rest = nest_row_columns(tail, COLUMNS, acid_metadata(tail, deletes=False))
         data += flat[: start - len(data)] + rest
         lengths.append(len(data))
         data += torn
@@ -162,7 +162,7 @@ def test_large_pieces_with_several_stripes_go_together() -> None:
         pieces.append(place_stripes(piece, len(data)))
         data += piece.body + b"what a failed transaction left"
     tail, flat = merged_tail(pieces, len(data), "x")
-    start, rest = nest_row_columns(tail, columns, acid_metadata(tail, "x", deletes=False))
+    start, rest = nest_row_columns(tail, columns, acid_metadata(tail, deletes=False))
     data += flat[: start - len(data)] + rest
     table = pyarrow.orc.ORCFile(pa.BufferReader(bytes(data))).read()
     assert table.num_rows == 100_000
@@ -239,7 +239,7 @@ def test_values_that_arrow_would_store_wrongly() -> None:
     pieces = [place_stripes(plain, 3), place_stripes(odd, 3 + len(plain.body))]
     data += plain.body + odd.body
     tail, flat = merged_tail(pieces, len(data), "x")
-    start, rest = nest_row_columns(tail, columns, acid_metadata(tail, "x", deletes=False))
+    start, rest = nest_row_columns(tail, columns, acid_metadata(tail, deletes=False))
     data += flat[: start - len(data)] + rest
     assert tail.source is not None
     assert tail.source.footer.integer(11) == 2  # days are counted by the proleptic calendar

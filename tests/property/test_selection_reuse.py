@@ -1,4 +1,4 @@
-"""A selection is used again only for snapshots that would select the same of the same directories."""
+"""A selection is used again only for snapshots, and for locations, that would get the same."""
 
 from __future__ import annotations
 
@@ -8,10 +8,12 @@ from random import Random
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hiveacid.core.format.write_id_lists import RangeShare
+from hiveacid.core.format.names import ACID_VERSION_FILE, FLUSH_LENGTH_SUFFIX, METADATA_FILE, layout_name
 from hiveacid.core.model import TxnId, WriteId
-from hiveacid.core.snapshot.directory_listing import FileEntry, metadata_paths
-from hiveacid.core.snapshot.selection import AcidState, SnapshotIds, is_final, measure_reach, select
+from hiveacid.core.snapshot.directory_listing import FileEntry, FooterFacts, metadata_paths
+from hiveacid.core.snapshot.file_records import RecordedDirectory, RecordedFile, listed_entries
+from hiveacid.core.snapshot.selection import AcidState, SnapshotIds, measure_reach, select
+from hiveacid.core.snapshot.selection_by_names import NamedSelection, names_of
 from hiveacid.errors import FormatError
 from support.directories.maker import make_location
 from support.directories.model import ABORTED, COMMITTED, LATER, OPEN, Ids, Junk, Location, make_ids
@@ -94,20 +96,57 @@ def test_later_ids_leave_the_view_as_it_is(seed: int) -> None:
         assert outcome(location, lists(ids)) == outcome(location, later)
 
 
+def recorded(random: Random, location: Location, sizes: tuple[int, ...]) -> list[RecordedDirectory]:
+    """Return a location as records: directories of the layout, with files of random sizes and times."""
+    tops = {path.partition("/")[0] for path in (*location.files, *location.directories)}
+    found = []
+    for top in sorted(tops):
+        names = sorted(path.partition("/")[2] for path in location.files if path.startswith(f"{top}/"))
+        if layout_name(top) is None:
+            continue
+        files = tuple(
+            RecordedFile(
+                name, random.choice(sizes), random.choice((None, FooterFacts(random.randrange(9), "s")))
+            )
+            for name in names
+            if name != ACID_VERSION_FILE
+        )
+        found.append(RecordedDirectory(top, files, ACID_VERSION_FILE in names, random.randrange(1 << 40)))
+    return found
+
+
 @given(st.integers(0, 1 << 32))
-@settings(max_examples=examples(300), deadline=None)
-def test_what_may_still_change_is_not_final(seed: int) -> None:
+@settings(max_examples=examples(800), deadline=None)
+def test_locations_of_the_same_names_are_selected_alike(seed: int) -> None:
+    """With the sizes, times and facts of their own files; an empty file, or a side file, ends that."""
     random = Random(seed)
-    ids = make_ids(random)
-    location = make_location(random, ids)
-    state = outcome(location, lists(ids))
-    if isinstance(state, str) or not is_final(state):
+    ids = lists(make_ids(random))
+    location = make_location(random, make_ids(random))
+    first, other = (
+        recorded(random, location, sizes) for sizes in ((1, 2), random.choice(((3, 4), (0, 3, 4))))
+    )
+    assert names_of(first) == names_of(other)
+    try:
+        selected, expected = (select(listed_entries(one), ids.write_ids, ids.txns) for one in (first, other))
+    except FormatError:
         return
-    assert not state.originals
-    assert not state.pending
-    for directory in state.directories_to_read:
-        assert directory.validity is RangeShare.ALL
-        assert all(file.flush_length_path is None for file in directory.files)
-        low = getattr(directory.name, "min_write_id", None)
-        if low is not None:
-            assert all(ids.valid(one) for one in range(low, directory.name.max_write_id + 1))  # type: ignore[union-attr]
+    named = NamedSelection.of(selected, first)
+    if named is None:
+        assert any(is_side_file(file.name) for one in first for file in one.files), seed
+        return
+    assert named.reach == measure_reach(listed_entries(other))
+    found = named.select(other)
+    if found is None:
+        assert any(not file.size for one in other for file in one.files), seed
+        return
+    assert found == expected, seed
+    assert files_of(found) == files_of(expected), seed
+
+
+def is_side_file(name: str) -> bool:
+    return name == METADATA_FILE or name.endswith(FLUSH_LENGTH_SUFFIX)
+
+
+def files_of(state: AcidState) -> list[tuple[object, ...]]:
+    """Return all values of the files, with those that `DataFile` does not compare."""
+    return [tuple(file) for directory in state.directories_to_read for file in directory.files]

@@ -28,7 +28,7 @@ from hiveacid.errors import (
 )
 from hiveacid.ports.transactions import Operation, TxnKind
 from hiveacid.table.cleaning.clean_after_overwrite import OverwrittenCleaner
-from hiveacid.table.cleaning.clean_compacted_and_aborted import clean
+from hiveacid.table.cleaning.clean_compacted_and_aborted import clean, clean_job
 from hiveacid.table.compaction.write_compacted_files import CompactionJob
 from hiveacid.table.context import Context
 from hiveacid.table.write.insert import insert_lock
@@ -116,7 +116,7 @@ def test_a_reader_that_was_reaped_does_not_spoil_later_ones(world: World) -> Non
     insert(reader, WHOLE)
     snapshots = reader.context.read_leases
     with snapshots.acquire(world.settings) as old:
-        snapshots.add_holder(old, Always())
+        snapshots.add_holder(old, Always().alive)
     reap(world)
     reader.context.transactions.heartbeats.beat()
     with snapshots.acquire(world.settings) as new:
@@ -223,6 +223,82 @@ def test_a_worker_whose_job_was_given_up_is_told_so(world: World) -> None:
     one.context.catalog.__dict__["get_table"] = look_late
     with pytest.raises(CompactionError, match="was given up"):
         compact(one)
+
+
+def swap(session: Session) -> None:
+    """Give the name of a table to another one, as where a table is made anew beside the old one."""
+    rename_table(session.context, WHOLE, OTHER)
+    rename_table(session.context, SPARE, WHOLE)
+
+
+def test_a_worker_does_not_compact_the_next_table_of_a_name(world: World) -> None:
+    """Its job had moved with the renamed table, so that the other one's records lacked the result, and later its rows."""
+    one, other = session(world, "a"), session(world, "b")
+    create_table(other.context, definition(SPARE, f"{WAREHOUSE}/shop.db/spare"))
+    for name in (WHOLE, WHOLE, SPARE, SPARE):
+        insert(one, name)
+    get_table, asked = one.context.catalog.get_table, []
+
+    def look_late(name: TableName) -> object:
+        if [job.state for job in world.store.show_compactions()] == ["working"] and not asked:
+            asked.append(name)
+            swap(other)
+        return get_table(name)
+
+    one.context.catalog.__dict__["get_table"] = look_late
+    with pytest.raises(CompactionError, match="the table has another name now"):
+        compact(one)
+    assert [(job.request.table, job.state, job.claims) for job in world.store.show_compactions()] == [
+        (OTHER, "initiated", 0)
+    ]
+    insert(other, WHOLE)
+    clean(other.context)
+    world.check_now()
+
+
+def test_a_cleaner_leaves_the_next_table_of_a_name_alone(world: World) -> None:
+    """With the write ids of the renamed table it deleted what a reader needed."""
+    one, reader, cleaner = session(world, "a"), session(world, "b"), session(world, "c")
+    create_table(one.context, definition(SPARE, f"{WAREHOUSE}/shop.db/spare"))
+    for name in (WHOLE, WHOLE, WHOLE, SPARE):
+        insert(one, name)
+    compact(one)
+    with reader.context.read_leases.acquire(world.settings) as txn:
+        txn.valid_write_ids(SPARE)
+        with Writer(one)._inserting(SPARE, {}, None, overwrite=True) as (table, overwriting):
+            Writer(one)._write(table, (), overwriting, Operation.UPDATE, overwrite=True)
+        store, asked = cleaner.context.store, []
+        show_compactions = store.show_compactions
+
+        def show_and_swap() -> object:
+            found = show_compactions()
+            if not asked:
+                asked.append(found)
+                swap(one)
+            return found
+
+        store.__dict__["show_compactions"] = show_and_swap
+        assert clean_job(cleaner.context, 1) == []
+        world.check_held()
+
+
+def test_a_compaction_that_another_client_has_ended_does_not_commit(world: World) -> None:
+    """Beside a minor compaction that had begun meanwhile, it gave each row twice."""
+    one, other = session(world, "a"), session(world, "b")
+    for _ in range(3):
+        insert(one, WHOLE)
+
+    def give_up_and_compact() -> None:
+        (job,) = world.store.show_compactions()
+        world.store.end_compaction(job.id, "failed", "its worker has not been heard of any more")
+        insert(other, WHOLE)
+        compact(other, CompactionKind.MINOR)
+
+    late = Disturbed(one, before=give_up_and_compact)
+    with pytest.raises(TransactionAbortedError, match="another one may have replaced the same directories"):
+        compact_here(one.context, one.context.require(WHOLE), None, CompactionKind.MAJOR, late)
+    world.check_now()
+    assert not [path for path in world.files.files if "base" in path]
 
 
 def test_a_refused_compaction_that_leaves_work_to_the_cleaner_ends(world: World) -> None:

@@ -66,9 +66,9 @@ FOUND = {
     "directories are not moved from staging": (10, 1997),
     "nobody asks whether his transaction is open": (2, 1958),
     "an abort deletes by path": (0, 773),
-    "an abort deletes by path, under its lock": (52, 1035),
+    "an abort deletes by path, under its lock": (301, 1374),
     "streams claim without asking": (2, 1348),
-    "a table is its name and directory": (4, 1287),
+    "a table is its name and directory": (90, 1384),
     "a DROP goes on without its lock": (30, 1781),
     "what was listed is deleted by its name": (4, 1778),
     "a cleaner goes on without its lock": (14, 922),
@@ -86,9 +86,12 @@ FOUND = {
 
 @pytest.mark.parametrize("fix", FOUND)
 def test_a_fix_that_is_taken_out_is_missed(fix: str) -> None:
-    """The seed that finds it is green with the fix. Any change of the product's calls moves the seed and the step."""
+    """The seed that finds it is green with the fix. Any change of the product's calls moves the seed and the step.
+
+    The rarest is found by one seed in 170.
+    """
     first, _ = FOUND[fix]
-    broken = next(filter(None, (broken_by(seed, STEPS, fix) for seed in range(first, first + 60))))
+    broken = next(filter(None, (broken_by(seed, STEPS, fix) for seed in range(first, first + 600))))
     simulate(broken.seed, STEPS, profile=FIXES[fix][0])
 
 

@@ -66,7 +66,7 @@ def test_the_main_job(spark: SparkSession, acid: AcidSession, caplog: pytest.Log
     assert rows == [(1, "TEA", Decimal("5.00"), ["hot", None]), (4, "new", None, None)]
     assert len(row_ids) == 2
 
-    caplog.set_level(logging.INFO, "hiveacid.table.compaction.without_shuffle")
+    caplog.set_level(logging.INFO, "hiveacid.table.compaction.stage_without_shuffle")
     acid.set("hiveacid.compactor.unsorted.file.size", "1")
     acid.set("hiveacid.small.changes.max.bytes", "0")  # else the driver writes so few rows
     acid.table("sales").compact("major", partition={"day": "2026-01-01"})

@@ -112,7 +112,7 @@ def test_conditions_on_values_that_files_hold_as_another_type(acid: AcidSession,
         assert values(acid, f"SELECT id FROM t{number} WHERE {condition}") == {(1,)}, (have, want)
 
 
-@pytest.mark.repeats("unit/core/schema says what each format takes", cases=("TEXTFILE]", "PARQUET]"))
+@pytest.mark.exhaustive("unit/core/schema says what each format takes", cases=("TEXTFILE]", "PARQUET]"))
 @pytest.mark.parametrize("storage", ["ORC", "TEXTFILE", "PARQUET"])
 def test_rows_of_insert_only_tables(acid: AcidSession, storage: str) -> None:
     """Names of Parquet files stay, and its columns move."""

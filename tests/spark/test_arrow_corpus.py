@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from hiveacid.table.acid_table import AcidTable
 
 
-@pytest.mark.repeats("tables of the same engine with the same kinds of files stay", cases=REPEATED_TABLES)
+@pytest.mark.exhaustive("tables of the same engine with the same kinds of files stay", cases=REPEATED_TABLES)
 @pytest.mark.parametrize("which", sorted({(g.engine, g.scenario) for g in scenarios()}), ids="/".join)
 def test_tables_read_without_spark_as_with_it(
     which: tuple[str, str], adopt_golden: Callable[[Golden], AcidTable], golden_session: AcidSession

@@ -74,7 +74,6 @@ WRONG = {
     "USE nowhere": (e.NoSuchDatabaseError, "nowhere"),
     "TRUNCATE TABLE nope": (e.NoSuchTableError, "nope"),
     "ALTER TABLE t PARTITION (p = 99) COMPACT 'major'": (e.NoSuchPartitionError, "partition"),
-    "ALTER TABLE t DROP PARTITION (p = 99)": (e.NoSuchPartitionError, "partition"),
     "INSERT INTO t PARTITION (q = 1) VALUES (1, 'x', 1, NULL)": (e.NoSuchColumnError, "q"),
     "INSERT INTO t (a, nope) VALUES (1, 2)": (e.NoSuchColumnError, "nope"),
     "INSERT INTO t (a, a) VALUES (1, 2)": (e.ParseError, "twice"),
@@ -97,8 +96,7 @@ WRONG = {
     "INSERT INTO t PARTITION (p = 1) VALUES (1, 's', 1, NULL, 1)": (e.SchemaMismatchError, "4 columns"),
     "INSERT INTO t PARTITION (p = 'x') VALUES (1, 's', 1, NULL)": (e.DataError, "x"),
     "INSERT INTO t VALUES (1, 's', 1, NULL, 'one')": (e.DataError, "one"),
-    "UPDATE t SET a = 1": (e.BucketColumnUpdateError, "a"),
-    "UPDATE t SET p = 1": (e.PartitionColumnUpdateError, "p"),
+    "UPDATE t SET p = 'x'": (e.DataError, "x"),
     "UPDATE t SET d = 'abc'": (e.DataError, "abc"),
     "UPDATE t SET d = 1 / (a - a)": (e.DataError, "zero"),
     "UPDATE t SET st = 7": (e.SchemaMismatchError, "st"),
@@ -286,7 +284,12 @@ def test_a_missing_file_is_named(own: AcidTable) -> None:
 def test_a_missing_directory_is_named(acid: AcidSession, own: AcidTable, lost: str) -> None:
     directory = Path(own.definition.location) / lost
     shutil.rmtree(directory)
-    for statement in ("SELECT * FROM own", "UPDATE own SET s = 'x'", "ALTER TABLE own COMPACT 'major'"):
+    statements = "SELECT * FROM own", "UPDATE own SET s = 'x'", "ALTER TABLE own COMPACT 'major'"
+    for statement in statements:  # readers know the files, and miss the first of them
+        with pytest.raises((e.StorageError, e.FormatError), match="own"):
+            acid.sql(statement).collect()
+    acid.set("hiveacid.read.file.records", "false")
+    for statement in statements:
         with pytest.raises(e.MissingDirectoryError, match="own"):
             acid.sql(statement).collect()
     assert not directory.exists()
@@ -294,6 +297,7 @@ def test_a_missing_directory_is_named(acid: AcidSession, own: AcidTable, lost: s
 
 def test_a_broken_directory_name_is_named(acid: AcidSession, own: AcidTable) -> None:
     (Path(own.definition.location) / "p=0" / "delta_x_y").mkdir()
+    acid.set("hiveacid.read.file.records", "false")
     with pytest.raises(e.BadDirectoryNameError, match="delta_x_y"):
         acid.sql("SELECT * FROM own").collect()
 

@@ -64,7 +64,7 @@ def test_two_statement_ids_give_a_bucket_two_writers() -> None:
     }
 
 
-@pytest.mark.repeats("another case of the same test stays", cases=("3]", "4]"))
+@pytest.mark.exhaustive("another case of the same test stays", cases=("3]", "4]"))
 @pytest.mark.parametrize("buckets", [4, 3, None])
 def test_update_and_merge_at_level_hive3_write_rows_as_statement_zero(
     acid: AcidSession, buckets: int | None

@@ -18,7 +18,7 @@ from hiveacid.storage.file_system_routing import OpenedBefore, bucket_and_key
 from hiveacid.table.arrow_read import row_tasks
 from hiveacid.table.arrow_read.record_batches import PartitionReader
 from hiveacid.table.arrow_read.row_tasks import Refusal
-from hiveacid.table.write import driver_reads, executor_reads, update_delete
+from hiveacid.table.write import driver_reads, update_delete
 from support.random_changes import random_statements
 from support.servers.absent import skip_without
 from support.servers.hdfs import WHY_NOT as NO_HDFS
@@ -67,13 +67,13 @@ def lake(spark: SparkSession, s3: S3Server, tmp_path: Path) -> Iterator[AcidSess
 def sent(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Any, Any]]:
     """Return a list that gets the tasks and results of each statement whose rows executors were asked for."""
     found: list[tuple[Any, Any]] = []
-    run = executor_reads.run_in_workers
+    run = driver_reads.run_in_workers
 
     def run_in_workers(env: Any, tasks: Sequence[Any]) -> Any:
         found.append((tasks, run(env, tasks)))
         return found[-1][1]
 
-    monkeypatch.setattr(executor_reads, "run_in_workers", run_in_workers)
+    monkeypatch.setattr(driver_reads, "run_in_workers", run_in_workers)
     monkeypatch.setattr(row_tasks, "_MIN_PART", 1)
     return found
 

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from hiveacid.errors import InsertOnlyError
-from hiveacid.spark.session import capabilities, python_workers
+from hiveacid.spark.session import environment, python_workers
 from hiveacid.table.arrow_read import row_tasks
-from hiveacid.table.write import executor_reads, update_delete
+from hiveacid.table.write import driver_reads, update_delete
 from support.random_changes import random_statements
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ ACID = "STORED AS ORC TBLPROPERTIES ('transactional'='true')"
 def read(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """Return a list that gets the number of tasks of each statement whose rows executors have read."""
     numbers: list[int] = []
-    run = executor_reads.run_in_workers
+    run = driver_reads.run_in_workers
 
     def run_in_workers(env: Any, tasks: Sequence[Callable[[], object]]) -> list[object] | None:
         results = run(env, tasks)
@@ -34,7 +34,7 @@ def read(monkeypatch: pytest.MonkeyPatch) -> list[int]:
             numbers.append(len(results))
         return results
 
-    monkeypatch.setattr(executor_reads, "run_in_workers", run_in_workers)
+    monkeypatch.setattr(driver_reads, "run_in_workers", run_in_workers)
     monkeypatch.setattr(row_tasks, "_MIN_PART", 1)
     return numbers
 
@@ -131,7 +131,7 @@ def test_executors_without_pyarrow_are_asked_once_and_jobs_change_the_rows(
 def test_a_job_does_what_tasks_refuse_or_fail_to_do(
     table: AcidSession, read: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    made = executor_reads.RowTask.of
+    made = driver_reads.RowTask.of
 
     def failing(*given: Any) -> Any:
         return replace(made(*given), selection=None)  # which no reader takes
@@ -146,7 +146,7 @@ def test_a_job_does_what_tasks_refuse_or_fail_to_do(
         )
 
     for k, of in ((1, failing), (2, refusing)):
-        monkeypatch.setattr(executor_reads.RowTask, "of", of)
+        monkeypatch.setattr(driver_reads.RowTask, "of", of)
         assert table.table("t").delete(f"k = {k}").deleted == 1
         assert read == []
     assert keys(table) == [0, *range(3, 100)]
@@ -177,7 +177,7 @@ def test_no_job_repeats_what_a_user_has_cancelled(
             context.cancelAllJobs()
             sleep(0.1)
 
-    monkeypatch.setattr(executor_reads, "run_in_workers", run_in_workers)
+    monkeypatch.setattr(driver_reads, "run_in_workers", run_in_workers)
     user = Thread(target=cancel)
     user.start()
     with pytest.raises(Exception, match="cancelled"):
@@ -188,7 +188,7 @@ def test_no_job_repeats_what_a_user_has_cancelled(
 def test_too_many_rows_are_a_job(
     table: AcidSession, read: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(executor_reads, "max_bytes_in_driver", lambda _: 4000)
+    monkeypatch.setattr(driver_reads, "max_bytes_in_driver", lambda _: 4000)
     assert table.table("t").update({"v": "'many'"}, where="k < 60").updated == 60
     assert table.table("t").update({"v": "'all'"}).updated == 100
     assert len(read) == 1  # each task's rows were few enough, but not their sum; the second has no condition
@@ -213,7 +213,7 @@ def test_a_table_beyond_the_limit_of_the_driver_is_read_by_the_executors_of_a_cl
     table.sql("SET hiveacid.small.changes.max.bytes = 1")
     assert table.table("t").delete("k = 1").deleted == 1  # the driver of a local master has all cores
     assert read == []
-    monkeypatch.setattr(capabilities, "is_local_master", lambda _: False)
+    monkeypatch.setattr(environment, "is_local_master", lambda _: False)
     vars(table.context.env).pop("local", None)
     assert table.table("t").delete("k = 2").deleted == 1
     assert len(read) == 1

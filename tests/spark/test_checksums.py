@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from hiveacid.spark.formats.file_columns import ORC
-from hiveacid.spark.session.capabilities import SparkEnvironment
+from hiveacid.spark.session.environment import SparkEnvironment
 from hiveacid.spark.write import write_tasks
 from hiveacid.spark.write.write_tasks import save_frame, without_checksums
 

@@ -229,7 +229,7 @@ def test_the_same_again_is_refused_until_it_is_clean(acid: AcidSession) -> None:
     let_go(acid, reader)
 
 
-@pytest.mark.repeats("another case of the same test stays", cases=("PARQUET]",))
+@pytest.mark.exhaustive("another case of the same test stays", cases=("PARQUET]",))
 @pytest.mark.parametrize("format_", ["ORC", "PARQUET"])
 def test_insert_only_tables(acid: AcidSession, format_: str) -> None:
     """C14."""
@@ -416,7 +416,7 @@ def _files(root: Path) -> set[str]:
     return found - {one for one in found if one.endswith(PAIR_FILE)}
 
 
-@pytest.mark.repeats("another case of the same test stays", cases=("hive-4.0.1",))
+@pytest.mark.exhaustive("another case of the same test stays", cases=("hive-4.0.1",))
 @pytest.mark.parametrize(
     ("engine", "scenario"),
     [("hive-3.1.3", "minor_major"), ("hive-4.0.1", "minor_major"), ("hive-4.0.1", "bucketed")],

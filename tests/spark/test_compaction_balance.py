@@ -65,7 +65,7 @@ def require_nothing_published(acid: AcidSession, kind: str, message: str) -> Non
     assert acid.sql("SELECT * FROM t").count() == 14
 
 
-@pytest.mark.repeats("another case of the same test stays", cases=("False",))
+@pytest.mark.exhaustive("another case of the same test stays", cases=("False",))
 @pytest.mark.parametrize(
     ("kind", "events", "message"),
     [
@@ -95,7 +95,7 @@ def test_staged_files_that_are_lost_fail_the_compaction(
     assert table.sql("SELECT * FROM t").count() == 14
 
 
-@pytest.mark.repeats("another case of the same test stays", cases=("1]",))
+@pytest.mark.exhaustive("another case of the same test stays", cases=("1]",))
 @pytest.mark.parametrize("applied", [0, 1])
 def test_delete_events_that_are_not_applied_fail_the_compaction(
     table: AcidSession, monkeypatch: pytest.MonkeyPatch, applied: int

@@ -155,7 +155,7 @@ def require_in_order(acid: AcidSession, root: Path) -> None:
 
 
 @pytest.mark.sampled(2, "the cases differ in one value each")
-@pytest.mark.repeats(
+@pytest.mark.exhaustive(
     "another case of the same test stays",
     cases=(
         "base_and_deltas-minor",
@@ -174,7 +174,7 @@ def test_files_are_in_order_whatever_was_read(
 ) -> None:
     files, valid, how = TABLES[name]
     how = how if limit == "0" else None
-    caplog.set_level(logging.INFO, "hiveacid.table.compaction.without_shuffle")
+    caplog.set_level(logging.INFO, "hiveacid.table.compaction.stage_without_shuffle")
     level = "hive3" if kind == "minor" else "hive4"
     root = put(tmp_path / name, files)
     acid.adopt(CREATE.format(name, level), str(root), f"default.{name}:{valid}")
@@ -187,7 +187,7 @@ def test_files_are_in_order_whatever_was_read(
     said = [
         record.getMessage()
         for record in caplog.records
-        if record.name == "hiveacid.table.compaction.without_shuffle"
+        if record.name == "hiveacid.table.compaction.stage_without_shuffle"
     ]
     assert [how is not None and how in text for text in said] == [True] * (how is not None), said
     assert sorted(table.scan(row_ids=True).to_df().collect()) == seen
@@ -203,7 +203,7 @@ def test_files_are_in_order_whatever_was_read(
 def test_small_files_are_sorted_beside_a_large_one(
     acid: AcidSession, tmp_path: Path, caplog: pytest.LogCaptureFixture, *, deleted_rows: bool
 ) -> None:
-    caplog.set_level(logging.INFO, "hiveacid.table.compaction.without_shuffle")
+    caplog.set_level(logging.INFO, "hiveacid.table.compaction.stage_without_shuffle")
     large, small = file(inserts(1, rows(0, 5000))), file(inserts(2, rows(5000, 5)))
     files = {
         f"{delta(1, 1, 0)}/{BUCKET_0}": large,

@@ -31,8 +31,8 @@ from hiveacid.spark.predicates.column_conditions import (
     predicate_of,
     table_conjuncts,
 )
-from hiveacid.spark.session.capabilities import SparkEnvironment
 from hiveacid.spark.session.classic_session import plan_of
+from hiveacid.spark.session.environment import SparkEnvironment
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

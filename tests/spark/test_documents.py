@@ -83,6 +83,7 @@ COMMAND = re.compile(r'^    ((?=\S)(?:\\\n|"[^"]*"|[^"\n])*)$', re.MULTILINE)
 """Lines go on behind a backslash, and inside double quotes."""
 
 
+@pytest.mark.exhaustive("the tutorial runs as it stands, and the blocks of the other pages")
 def test_the_start_page_runs_as_one_script(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

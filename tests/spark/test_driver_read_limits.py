@@ -8,7 +8,7 @@ from urllib.parse import unquote, urlsplit
 
 import pytest
 
-from hiveacid.spark.session import capabilities
+from hiveacid.spark.session import environment
 from hiveacid.table.write import update_delete
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ def test_what_a_statement_reads_counts_not_the_size_of_the_table(
     acid: AcidSession, monkeypatch: pytest.MonkeyPatch, *, local: bool
 ) -> None:
     if not local:
-        monkeypatch.setattr(capabilities, "is_local_master", lambda _: False)
+        monkeypatch.setattr(environment, "is_local_master", lambda _: False)
     monkeypatch.setattr(update_delete, "ChangesByJob", lambda *_, **__: pytest.fail("a job would run"))
     assert acid.context.env.local is local
     acid.context.env.executor_python.usable = False  # else executors read what the driver does not

@@ -10,7 +10,7 @@ import pytest
 import hiveacid
 from hiveacid import errors
 from hiveacid.spark.write import sort_and_stage
-from hiveacid.table.compaction import without_shuffle
+from hiveacid.table.compaction import stage_without_shuffle
 from hiveacid.table.write import insert
 from support.corpus.sort_merge_reader import read_table
 
@@ -268,7 +268,7 @@ def test_larger_locations_are_compacted_by_jobs(
     on_both(acid, *history)
     acid.sql(f"SET {LIMIT} = 64mb")
     before = acid.sql("SELECT ROW__ID, * FROM driver ORDER BY ROW__ID").collect()
-    monkeypatch.setattr(without_shuffle, limit, 100)
+    monkeypatch.setattr(stage_without_shuffle, limit, 100)
     acid.table("driver").compact("major")
     assert compaction_jobs
     assert str(acid.sql("SELECT ROW__ID, * FROM driver ORDER BY ROW__ID").collect()) == str(before)

@@ -131,6 +131,7 @@ def test_the_index_of_a_first_plan_is_made_ahead_in_another_thread(
 def test_an_index_of_other_files_than_a_scan_reads_is_not_used(
     acid: AcidSession, table: str, made: list[str]
 ) -> None:
+    acid.set("hiveacid.read.file.records", "false")
     file = next(Path(acid.table(table).definition.location).glob("p=plain/delta*_0000001_*/bucket_*"))
     with file.open("wb") as target, pyorc.Writer(target, EVENT) as writer:
         writer.set_user_metadata(**{"hive.acid.version": b"2"})  # no rows, so that no scan reads the file
@@ -152,6 +153,7 @@ def test_files_that_delete_events_may_match_have_an_index_of_their_own(
 def test_a_bad_footer_is_an_error_beside_an_index_made_ahead(
     acid: AcidSession, table: str, made: list[str]
 ) -> None:
+    acid.set("hiveacid.read.file.records", "false")
     file = min(Path(acid.table(table).definition.location).rglob("bucket_*"))
     file.write_bytes(b"x" * file.stat().st_size)
     with pytest.raises(BadFileError, match=re.escape(file.name)):

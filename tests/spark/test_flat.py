@@ -28,7 +28,7 @@ from hiveacid.orc.acid_footer import set_true_types
 from hiveacid.orc.tail import read_tail
 from hiveacid.spark.formats import flat_files as flat
 from hiveacid.spark.formats.expressions import selected
-from hiveacid.spark.session.capabilities import SparkEnvironment
+from hiveacid.spark.session.environment import SparkEnvironment
 from hiveacid.storage.local_file_system import LocalFileSystem
 from hiveacid.storage.paths import spark_path
 from support.corpus.golden_tables import Golden, find, unpack

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import datetime
+from datetime import date, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -10,8 +10,9 @@ import pyarrow as pa
 import pytest
 from pyarrow import parquet
 
+import hiveacid
 from hiveacid.errors import UnsupportedFeatureError
-from hiveacid.spark.session.capabilities import SparkEnvironment
+from hiveacid.spark.session.environment import SparkEnvironment
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -84,3 +85,39 @@ def test_instants_are_read_in_any_zone_of_the_jvm(
     acid.sql("CREATE TABLE own (m TIMESTAMP) STORED AS PARQUET")
     acid.sql("INSERT INTO own SELECT m FROM t")
     assert [row.m.hour for row in acid.sql("SELECT m FROM own").collect()] == [13]
+
+
+@pytest.mark.parametrize("kind", ["INT96", "TIMESTAMP_MICROS"])
+def test_days_of_sparks_legacy_calendar_are_read_without_spark_and_old_times_refused(
+    acid: AcidSession, spark: SparkSession, tmp_path: Path, kind: str
+) -> None:
+    columns = "id INT, d DATE, t TIMESTAMP, a ARRAY<DATE>"
+    acid.sql(f"CREATE EXTERNAL TABLE t ({columns}) STORED AS PARQUET LOCATION '{tmp_path / 't'}'")
+    rows = (
+        "(1, DATE'1500-02-03', TIMESTAMP'2024-01-02 12:00:00'), (2, DATE'1582-10-15', TIMESTAMP'1900-01-02 00:00:00'), "
+        "(3, DATE'0001-01-01', NULL), (4, NULL, TIMESTAMP'1899-01-01 00:00:00')"
+    )
+    settings = {
+        "datetimeRebaseModeInWrite": "LEGACY",
+        "int96RebaseModeInWrite": "LEGACY",
+        "outputTimestampType": kind,
+    }
+    for key, value in settings.items():
+        spark.conf.set(f"spark.sql.parquet.{key}", value)
+    try:
+        frame = spark.sql(f"SELECT *, array(d) AS a FROM VALUES {rows} v(id, d, t)")
+        frame.repartition("id").write.mode("append").parquet(str(tmp_path / "t"))
+    finally:
+        for key in settings:
+            spark.conf.unset(f"spark.sql.parquet.{key}")
+    wanted = [tuple(row) for row in acid.sql("SELECT id, d FROM t ORDER BY id").collect()]
+    assert wanted == [(1, date(1500, 2, 3)), (2, date(1582, 10, 15)), (3, date(1, 1, 1)), (4, None)]
+    with hiveacid.open(acid.context.warehouse) as warehouse:
+        table = warehouse.table("t")
+        read = table.to_arrow(["id", "d"]).sort_by("id").to_pylist()
+        assert [(row["id"], row["d"]) for row in read] == wanted
+        for name in ("t", "a"):
+            with pytest.raises(
+                UnsupportedFeatureError, match=rf"column {name} is .* of Spark's LEGACY calendar"
+            ):
+                table.to_arrow([name])

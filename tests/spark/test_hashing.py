@@ -23,7 +23,7 @@ from hiveacid.core.schema.types import Primitive, parse_type
 from hiveacid.errors import UnsupportedFeatureError
 from hiveacid.spark.formats.bucket_hash_expressions import bucket_number
 from hiveacid.spark.formats.types import spark_type
-from hiveacid.spark.session.capabilities import SparkEnvironment
+from hiveacid.spark.session.environment import SparkEnvironment
 from support.corpus.golden_tables import find
 
 VECTORS = json.loads(

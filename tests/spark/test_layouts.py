@@ -40,7 +40,7 @@ def damage(table: AcidTable) -> list[object]:
     return [one for one in table.inspect.check() if one.severity is Severity.DAMAGE]
 
 
-@pytest.mark.repeats("another case of the same test stays", cases=("orc", "text"))
+@pytest.mark.exhaustive("another case of the same test stays", cases=("orc", "text"))
 @pytest.mark.parametrize(
     "storage", ["STORED AS ORC", "STORED AS PARQUET", TEXT], ids=["orc", "parquet", "text"]
 )
@@ -153,7 +153,7 @@ def test_an_original_file_of_a_bucket_that_no_row_id_can_name_is_refused(
     assert acid.sql("SELECT ROW__ID.bucketid FROM t").first()[0] == 1 << 29 | 4095 << 16
 
 
-@pytest.mark.repeats("another case of the same test stays", cases=("insert_only",))
+@pytest.mark.exhaustive("another case of the same test stays", cases=("insert_only",))
 @pytest.mark.parametrize("kind", ["default", "insert_only"])
 def test_compaction_leaves_a_clock_time_that_the_session_skips(acid: AcidSession, kind: str) -> None:
     spark = acid.context.env.spark

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from pyspark.sql import functions as F
 
-from hiveacid.spark.session.capabilities import SparkEnvironment
+from hiveacid.spark.session import running_jobs_and_plans
+from hiveacid.spark.session.environment import SparkEnvironment
 from hiveacid.spark.session.running_jobs_and_plans import (
     RelationWatch,
     _release_java_objects,
@@ -223,3 +224,22 @@ def test_the_end_of_py4j_s_queue_is_left_to_its_thread() -> None:
     _release_java_objects(SimpleNamespace(finalizer_deque=waiting))
     assert (told.numbers, list(waiting)) == (["o1", "o2"], ["__shutdown__"])
     _release_java_objects(SimpleNamespace())
+
+
+def test_rounds_that_free_nothing_and_take_long_are_few(
+    env: SparkEnvironment, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A round that frees a snapshot is followed by one more; somebody who waits for a refused job gets all of them."""
+
+    def rounds(*held: int, patient: bool = False) -> int:
+        answers = iter(held)
+        release_unused_plans(env, lambda: next(answers), patient=patient)
+        return len(held) - len([*answers]) - 1
+
+    monkeypatch.setattr(running_jobs_and_plans, "_LITTLE_TIME", 60.0)
+    assert rounds(2, 2, 2, 2, 2) == 4
+    monkeypatch.setattr(running_jobs_and_plans, "_LITTLE_TIME", 0.0)
+    assert rounds(2, 2, 2, 2, 2) == 2
+    assert rounds(2, 2, 1, 1, 1) == 3
+    assert rounds(2, 0, 0, 0, 0) == 1
+    assert rounds(2, 2, 2, 2, 2, patient=True) == 4

@@ -22,8 +22,11 @@ from hiveacid.errors import (
     HiveAcidError,
     InvalidPathError,
     LockTimeoutError,
+    NotEnoughHistoryError,
     SchemaMismatchError,
+    UnsupportedFeatureError,
 )
+from hiveacid.storage.local_file_system import LocalFileSystem
 from hiveacid.table.write import load
 from support.corpus.acid_files import put
 
@@ -138,6 +141,60 @@ def test_a_file_delivered_while_its_predecessor_is_loaded_stays(
     assert names(tmp_path) == []
 
 
+def test_a_file_that_grows_while_it_is_loaded_is_refused(
+    acid: AcidSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Readers would take the length that the commit records, and end within a line."""
+    acid.sql(f"CREATE TABLE lg (line STRING) STORED AS TEXTFILE {INSERT_ONLY}")
+    source = tmp_path / "source"
+    source.mkdir()
+    (source / "log").write_text("first line\nsecond")
+    load_it = f"LOAD DATA LOCAL INPATH '{source}' INTO TABLE lg"
+    copy = LocalFileSystem.copy_file
+
+    def write_on(*args: Any) -> None:
+        with (source / "log").open("a") as log:
+            log.write(" line\n")
+        copy(*args)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(LocalFileSystem, "copy_file", write_on)
+        with pytest.raises(
+            InvalidPathError, match=r"log was changed while it was loaded \(17 bytes before, 23 now\)"
+        ):
+            acid.sql(load_it)
+    assert rows(acid, "SELECT * FROM lg") == []
+    acid.sql(load_it)
+    assert rows(acid, "SELECT * FROM lg") == [("first line",), ("second line",)]
+
+
+@pytest.mark.parametrize("local", ["", "LOCAL "])
+def test_a_file_that_is_replaced_while_it_is_loaded_is_refused(
+    acid: AcidSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, local: str
+) -> None:
+    """By one of the same length: readers would take the rows and bounds of the other's footer for its own."""
+    name = f"replaced_{local.strip()}"
+    acid.sql(f"CREATE TABLE {name} (a INT, b STRING) STORED AS ORC {ACID}")
+    write(tmp_path / "source" / "f", (1, "x"))
+    (tmp_path / "next").write_bytes((tmp_path / "source" / "f").read_bytes())
+    load_it = f"LOAD DATA {local}INPATH '{tmp_path}/source' INTO TABLE {name}"
+    checked = load._require_columns
+
+    def replaced(*args: Any) -> None:
+        checked(*args)
+        (tmp_path / "next").replace(tmp_path / "source" / "f")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(load, "_require_columns", replaced)
+        with pytest.raises(
+            InvalidPathError, match=r"f was changed while it was loaded \(another file has its name\)"
+        ):
+            acid.sql(load_it)
+    assert rows(acid, f"SELECT * FROM {name}") == []
+    acid.sql(load_it)
+    assert rows(acid, f"SELECT a FROM {name}") == [(1,)]
+
+
 @pytest.mark.parametrize("changed", [False, True])
 def test_the_footer_of_a_source_is_read_again_only_if_the_file_changes_while_the_load_waits(
     acid: AcidSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, changed: bool
@@ -189,6 +246,28 @@ def test_files_are_moved_into_one_table_only(acid: AcidSession, tmp_path: Path, 
         with pytest.raises(InvalidPathError, match="no files"):
             other.sql(f"{load} twin_b")
     assert sum(len(rows(acid, f"SELECT a FROM {table}")) for table in tables) == before + 2
+
+
+@pytest.mark.parametrize("again", ["LOCAL INPATH '{}/feed'", "INPATH '{}/link' OVERWRITE"])
+def test_a_transaction_loads_a_file_once(acid: AcidSession, tmp_path: Path, again: str) -> None:
+    """Its sources have their old names until the commit, and two LOAD DATA of one folder gave each row twice."""
+    acid.sql("DROP TABLE IF EXISTS once")
+    acid.sql(f"CREATE TABLE once (a INT, b STRING) STORED AS ORC {ACID}")
+    write(tmp_path / "feed", (1, "x"))
+    write(tmp_path / "next", (2, "y"))
+    (tmp_path / "link").symlink_to(tmp_path / "feed")
+    first, second = (f"INPATH '{tmp_path}/{name}'" for name in ("feed", "next"))
+    with pytest.raises(InvalidPathError, match="was loaded earlier in this transaction"):
+        _load_in_one_transaction(acid, first, again.format(tmp_path))
+    assert rows(acid, "SELECT a FROM once") == []
+    _load_in_one_transaction(acid, first, second)
+    assert rows(acid, "SELECT a FROM once") == [(1,), (2,)]
+
+
+def _load_in_one_transaction(acid: AcidSession, *sources: str) -> None:
+    with acid.transaction() as txn:
+        for source in sources:
+            txn.sql(f"LOAD DATA {source} INTO TABLE once")
 
 
 @pytest.mark.parametrize("properties", [ACID, ""], ids=["acid", "plain"])
@@ -420,6 +499,34 @@ def test_a_plain_table_becomes_insert_only_and_then_full_acid(acid: AcidSession)
     acid.sql("ALTER TABLE cm PARTITION (p=1) COMPACT 'major'")
     assert rows(acid, "SELECT * FROM cm") == [(10, 1), (2, 2), (30, 1)]
     del before
+
+
+def test_states_of_merged_rows_end_where_their_table_becomes_full_acid(acid: AcidSession) -> None:
+    """Its merged files have no row ids, and reads of the past and of tags found no rows there."""
+    insert_only = "'transactional'='true', 'transactional_properties'='insert_only'"
+    acid.sql(f"CREATE TABLE merged (a INT) STORED AS ORC TBLPROPERTIES ({insert_only})")
+    for statement in (
+        "INSERT INTO merged VALUES (1)",
+        "INSERT INTO merged VALUES (2)",
+        "ALTER TABLE merged COMPACT 'minor' AND WAIT",
+        "ALTER TABLE merged CREATE TAG two",
+        "INSERT OVERWRITE TABLE merged SELECT a FROM merged",
+    ):
+        acid.sql(statement)
+    convert = (
+        "ALTER TABLE merged SET TBLPROPERTIES ('transactional'='true', 'transactional_properties'='default')"
+    )
+    with pytest.raises(UnsupportedFeatureError, match="has the tag 'two'"):
+        acid.sql(convert)
+    assert rows(acid, "SELECT * FROM merged VERSION AS OF 'two'") == [(1,), (2,)]
+    acid.sql("ALTER TABLE merged DROP TAG two")
+    acid.sql(convert)
+    for statement in ("SELECT * FROM merged VERSION AS OF 2", "RESTORE TABLE merged TO VERSION AS OF 2"):
+        with pytest.raises(NotEnoughHistoryError, match="write id 3"):
+            acid.sql(statement)
+    acid.sql("DELETE FROM merged WHERE a = 1")
+    assert rows(acid, "SELECT * FROM merged VERSION AS OF 3") == [(1,), (2,)]
+    assert rows(acid, "SELECT * FROM merged") == [(2,)]
 
 
 @pytest.mark.parametrize("mode", ["default", "insert_only"])

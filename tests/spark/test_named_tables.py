@@ -8,7 +8,7 @@ import pytest
 
 from hiveacid.errors import UnsupportedFeatureError
 from hiveacid.spark.parser.relations import named_tables
-from hiveacid.spark.session.capabilities import SparkEnvironment
+from hiveacid.spark.session.environment import SparkEnvironment
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

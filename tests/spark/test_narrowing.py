@@ -10,8 +10,8 @@ import pytest
 
 from hiveacid.errors import MergeCardinalityError
 from hiveacid.spark.formats import driver_frames
-from hiveacid.spark.session import capabilities
-from hiveacid.spark.session.capabilities import SparkEnvironment
+from hiveacid.spark.session import environment
+from hiveacid.spark.session.environment import SparkEnvironment
 from hiveacid.spark.write import changes_of_arrow_rows
 from hiveacid.spark.write.sort_and_stage import Action
 from hiveacid.spark.write.update_delete_merge_rows import (
@@ -47,7 +47,7 @@ UPSERT = (
 def narrowed(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     """Let every target be filtered in the driver, also as on a cluster, be filtered by a job as a large one, or be joined at once."""
     if request.param == "on a cluster":
-        monkeypatch.setattr(capabilities, "is_local_master", lambda _: False)
+        monkeypatch.setattr(environment, "is_local_master", lambda _: False)
     elif request.param != "in the driver":
         monkeypatch.setattr(merge, "target_read", lambda *_: None)
     monkeypatch.setattr(merge, "LARGE", 0 if request.param == "by a job" else 1 << 60)
@@ -71,7 +71,7 @@ def rows(acid: AcidSession, query: str) -> list[tuple[Any, ...]]:
     return sorted(tuple(row) for row in acid.sql(query).collect())
 
 
-@pytest.mark.repeats("another case of the same test stays", cases=("not",))
+@pytest.mark.exhaustive("another case of the same test stays", cases=("not",))
 @pytest.mark.exhaustive("the same MERGE in the driver stays", cases=("by",))
 @pytest.mark.usefixtures("narrowed")
 def test_the_result_is_the_same(acid: AcidSession, spark: SparkSession) -> None:
@@ -104,7 +104,7 @@ def test_the_result_is_the_same(acid: AcidSession, spark: SparkSession) -> None:
     assert acid.sql("SELECT count(*) FROM t").collect() == before
 
 
-@pytest.mark.repeats("another case of the same test stays", cases=("not",))
+@pytest.mark.exhaustive("another case of the same test stays", cases=("not",))
 @pytest.mark.exhaustive("the same MERGE in the driver stays", cases=("by",))
 @pytest.mark.usefixtures("narrowed")
 def test_a_source_that_changes_is_read_once(acid: AcidSession, spark: SparkSession) -> None:
@@ -173,7 +173,7 @@ def test_which_targets_a_job_scans(
 def test_on_a_cluster_the_driver_keeps_the_source(
     acid: AcidSession, spark: SparkSession, monkeypatch: pytest.MonkeyPatch, scans: list[object]
 ) -> None:
-    monkeypatch.setattr(capabilities, "is_local_master", lambda _: False)
+    monkeypatch.setattr(environment, "is_local_master", lambda _: False)
     monkeypatch.setattr(merge, "computed_once", lambda _: pytest.fail("a checkpoint, lost with its executor"))
     acid.sql(CREATE)
     acid.sql(FILL)
@@ -202,7 +202,7 @@ def test_on_a_cluster_the_driver_keeps_the_source(
 def test_on_a_cluster_a_job_takes_a_source_that_cannot_come_to_the_driver(
     acid: AcidSession, spark: SparkSession, monkeypatch: pytest.MonkeyPatch, scans: list[object], case: str
 ) -> None:
-    monkeypatch.setattr(capabilities, "is_local_master", lambda _: False)
+    monkeypatch.setattr(environment, "is_local_master", lambda _: False)
     measure = driver_frames.computed_bytes
 
     def lose(env: SparkEnvironment, frame: DataFrame) -> int:
@@ -275,7 +275,7 @@ def test_what_is_known_of_the_target(acid: AcidSession, spark: SparkSession) -> 
         assert where(on, source) is None, on
 
 
-@pytest.mark.repeats("another case of the same test stays", cases=("not",))
+@pytest.mark.exhaustive("another case of the same test stays", cases=("not",))
 @pytest.mark.usefixtures("narrowed")
 def test_keys_with_variables_find_their_rows(acid: AcidSession, spark: SparkSession) -> None:
     """Spark replaces ``${env:HOME}`` in the text of a condition."""
@@ -447,6 +447,7 @@ def test_large_sources_and_many_files_are_written_by_jobs(
     acid.sql(CREATE)
     acid.sql(FILL)
     spark.sql("SELECT id, 'new' v, CAST(id % 4 AS INT) p FROM range(0, 8)").createOrReplaceTempView("s")
+    longer = "repeat(concat(left(t.v, 0), s.v), 5000)"  # of both sides: computed behind the join
     for module, name, limit in (
         (arrow_staging, "_MAX_FILES", 3),
         (merge, "max_bytes_in_driver", lambda _: 1),
@@ -458,7 +459,7 @@ def test_large_sources_and_many_files_are_written_by_jobs(
         with monkeypatch.context() as patched:
             patched.setattr(module, name, limit)
             patched.setattr(changes_of_arrow_rows, "_FEW_ROWS", 7)
-            acid.sql(UPSERT.replace("s.v = 'gone'", "s.id = 2").replace("v = s.v", "v = repeat(s.v, 5000)"))
+            acid.sql(UPSERT.replace("s.v = 'gone'", "s.id = 2").replace("v = s.v", f"v = {longer}"))
         assert len(job_writes) == 1
         assert rows(acid, "SELECT id, length(v) FROM t WHERE id < 4") == [(0, 15000), (1, 15000), (3, 15000)]
         job_writes.clear()

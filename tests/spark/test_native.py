@@ -543,7 +543,7 @@ def test_near_names_and_statements_of_other_systems_are_explained(native: Native
         "UPDATE orders SET id = p.id FROM plain p": "MERGE INTO",
         "CREATE TEMPORARY TABLE x (id INT)": "TEMPORARY VIEW",
         "GRANT SELECT ON orders TO ann": "no privileges",
-        "LOCK TABLE plain": "LOCK is not needed",  # Spark only says that it is not valid
+        "LOCK TABLE plain": "LOCK is not supported",  # Spark only says that it is not valid
     }.items():
         with pytest.raises(ParseError, match=words):
             native.sql(statement)
@@ -556,8 +556,15 @@ def test_near_names_and_statements_of_other_systems_are_explained(native: Native
     for change in ("DELETE FROM plain WHERE id = 1", "UPDATE plain SET id = 1"):
         with pytest.raises(NotTransactionalError, match=r"Spark's own .* STORED AS ORC TBLPROPERTIES"):
             native.sql(change)
-    with pytest.raises(UnsupportedFeatureError, match="ALTER TABLE ADD PARTITION"):
-        native.catalog.recoverPartitions("orders")
+    native.sql("CREATE EXTERNAL TABLE found (id INT) PARTITIONED BY (p INT) STORED AS ORC")
+    native.sql("INSERT INTO found VALUES (1, 1), (2, 2)")
+    for recover in (
+        lambda: native.catalog.recoverPartitions("found"),
+        lambda: native.sql("MSCK REPAIR TABLE found"),
+    ):
+        native.sql("ALTER TABLE found DROP PARTITION (p = 1)")
+        recover()
+        assert native.table("found").count() == 2
 
 
 def test_a_closed_session_gives_back_the_parser(spark: SparkSession, tmp_path: Path) -> None:

@@ -41,7 +41,7 @@ def test_a_location_that_holds_the_warehouse(acid: AcidSession, up: int) -> None
         acid.sql(f"CREATE TABLE x (a INT) STORED AS ORC LOCATION '{place}'")
 
 
-@pytest.mark.repeats(
+@pytest.mark.exhaustive(
     "another case of the same test stays", cases=("_under", "1]", "name6", "quo'te", "sp ace")
 )
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ import pytest
 from hiveacid.core.model import TxnId
 from hiveacid.errors import NotEnoughHistoryError, TransactionAbortedError
 from hiveacid.ports.transactions import TxnKind
-from hiveacid.table.cleaning import clean_after_overwrite, delete_files
+from hiveacid.table.cleaning import clean_after_overwrite, remove_files
 from hiveacid.table.cleaning.clean_after_overwrite import OverwrittenCleaner
 from hiveacid.transactions.transaction import this_client
 
@@ -92,7 +92,7 @@ def test_a_cleaner_that_slept_past_its_time_out_deletes_nothing(
 ) -> None:
     """Its lock is gone: the table may be another one, with directories of the same names."""
     location, store = overwritten(acid), acid.context.store
-    plan = delete_files.plan_location_cleaning
+    plan = remove_files.plan_location_cleaning
 
     def sleep_after(*arguments: Any, **options: Any) -> CleaningPlan:
         planned = plan(*arguments, **options)

@@ -19,8 +19,8 @@ from hiveacid.core.schema.storage_formats import ORC
 from hiveacid.orc.stored_values import arrow_schema
 from hiveacid.spark.predicates.column_conditions import condition_rows, predicate_of, visible_columns
 from hiveacid.spark.session.bound_plans import called
-from hiveacid.spark.session.capabilities import SparkEnvironment
 from hiveacid.spark.session.classic_session import plan_of
+from hiveacid.spark.session.environment import SparkEnvironment
 from hiveacid.table.arrow_read.filters import arrow_filter, is_exact
 from support.exhaustive import sample
 

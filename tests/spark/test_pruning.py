@@ -19,9 +19,9 @@ from hiveacid.core.model import (
     TableName,
 )
 from hiveacid.errors import NoSuchColumnError
-from hiveacid.spark.predicates import partition_pruning as pruning
+from hiveacid.spark.predicates import column_conditions as pruning
 from hiveacid.spark.predicates.column_conditions import table_conjuncts
-from hiveacid.spark.session.capabilities import SparkEnvironment
+from hiveacid.spark.session.environment import SparkEnvironment
 from support.exhaustive import examples
 
 if TYPE_CHECKING:

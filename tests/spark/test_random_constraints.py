@@ -158,13 +158,19 @@ class Walk:
         matched = Counter(
             {row: count for row, count in self.rows.items() if row[0] is not None and int(row[0]) <= k}
         )
+        values = {"n": word}
         new = [(row[0], n, row[2], row[3]) for row in matched.elements()]
+        if self.random.random() < 0.5:  # the rows move
+            p = self.value("p")
+            values["p"] = literal(p)
+            new = [(*row[:3], p) for row in new]
         if word != "DEFAULT" and self.random.random() < 0.5:
             table = self.acid.table(self.table)
-            write = lambda: table.update({"n": word}, f"k <= {k}")  # noqa: E731
-            self.expect(write, f"table.update n = {word} where k <= {k}", new, self.rows - matched)
+            write = lambda: table.update(values, f"k <= {k}")  # noqa: E731
+            self.expect(write, f"table.update {values} where k <= {k}", new, self.rows - matched)
         else:
-            self.sql(f"UPDATE {self.table} SET n = {word} WHERE k <= {k}", new, self.rows - matched)
+            text = ", ".join(f"{name} = {value}" for name, value in values.items())
+            self.sql(f"UPDATE {self.table} SET {text} WHERE k <= {k}", new, self.rows - matched)
 
     def delete(self) -> None:
         k = self.random.randint(1, 9)
@@ -179,14 +185,14 @@ class Walk:
         matched = Counter({row: count for row, count in self.rows.items() if row[0] in source})
         new = []
         for row in matched.elements():
-            _, n, s, _ = source[row[0]]
-            new.append((row[0], n, s if copies else DEFAULTS["s"], row[3]))
+            _, n, s, p = source[row[0]]
+            new.append((row[0], n, s, p) if copies else (row[0], n, DEFAULTS["s"], row[3]))
         keys = {row[0] for row in self.rows}
         for k, n, s, p in source.values():
             if k not in keys or k is None:
                 new.append((k, n, s, p) if copies else (k, DEFAULTS["n"], s, p))
         clauses = (
-            "UPDATE SET n = s.n, s = s.s WHEN NOT MATCHED THEN INSERT VALUES (s.k, s.n, s.s, s.p)"
+            "UPDATE SET n = s.n, s = s.s, p = s.p WHEN NOT MATCHED THEN INSERT VALUES (s.k, s.n, s.s, s.p)"
             if copies
             else "UPDATE SET n = s.n, s = DEFAULT WHEN NOT MATCHED THEN INSERT (k, s, p) VALUES (s.k, s.s, s.p)"
         )

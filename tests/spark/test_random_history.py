@@ -79,7 +79,7 @@ def run(spark: SparkSession, layout: Layout, warehouse: Path, statements: Histor
 
 
 @pytest.mark.exhaustive("SQL scripts write to insert-only tables", cases=("insert_only",))
-@pytest.mark.repeats("the layout with partitions stays", cases=("bucketed_", "partitioned]", "plain"))
+@pytest.mark.exhaustive("the layout with partitions stays", cases=("bucketed_", "partitioned]", "plain"))
 @pytest.mark.parametrize("layout", LAYOUTS, ids=lambda layout: layout.name)
 def test_random_histories(spark: SparkSession, tmp_path: Path, layout: Layout) -> None:
     start = seed()

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from hiveacid.errors import HiveAcidError
-from support.exhaustive import COUNT, seed
+from support.exhaustive import ALL, COUNT, seed
 from support.random_history.histories import History, drawn, shrunk
 from support.random_history.interfaces import ONLY_FULL_ACID, WEIGHTS, Doors, InterfaceTable, Kinds
 from support.random_history.queries import TABLES, Asker, answer, differ
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 REPEATS = COUNT or 1
 STEPS = 8
-QUERIES = 24
+QUERIES = 24 if ALL else 12
 CHANGES = 8  # conditions of UPDATE and DELETE for a set of tables
 ZONES = ("UTC", "America/New_York", "Europe/Berlin", "Asia/Kolkata", "Pacific/Apia")
 SHRINKING = 120.0  # seconds at most to look for a shorter history that fails

@@ -8,6 +8,7 @@ import pytest
 
 from hiveacid.ports.store import own_store
 from hiveacid.table.partitions import partitions_of
+from hiveacid.transactions.transaction import Transaction
 from support.recorded_files import recorded_files
 
 if TYPE_CHECKING:
@@ -125,3 +126,34 @@ def test_tables_of_which_the_store_does_not_know_all(acid: AcidSession) -> None:
     for name in ("plain", "old", "flat"):
         acid.sql(f"INSERT INTO {name} SELECT * FROM {name}")
         assert not is_recorded(acid, name), name
+
+
+def test_a_compaction_for_hive_3_that_does_not_commit_ends_the_records(
+    acid: AcidSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its base counts without the commit: the next cleaning deletes the deltas, and no commit has recorded the base."""
+    acid.sql(
+        "CREATE TABLE t (id INT) STORED AS ORC TBLPROPERTIES ('transactional'='true', 'hiveacid.layout.level'='hive3')"
+    )
+    acid.sql("INSERT INTO t VALUES (1)")
+    acid.sql("INSERT INTO t VALUES (2)")
+    assert is_recorded(acid, "t")
+    commit = Transaction.commit
+
+    def crash(txn: Transaction) -> None:
+        if any(job.txn_id == txn.txn_id for job in txn.store.show_compactions()):
+            raise RuntimeError("the worker was killed")
+        commit(txn)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Transaction, "commit", crash)
+        with pytest.raises(RuntimeError, match="killed"):
+            acid.sql("ALTER TABLE t COMPACT 'major' AND WAIT")
+    assert not is_recorded(acid, "t")
+    acid.sql(
+        "ALTER TABLE t COMPACT 'major' AND WAIT"
+    )  # refused, as the base is there, and the deltas are cleaned
+    assert [entry.path for entry in acid.context.fs.list_directory(acid.table("t").definition.location)] == [
+        "base_0000002"
+    ]
+    assert sorted(row.id for row in acid.sql("SELECT id FROM t").collect()) == [1, 2]

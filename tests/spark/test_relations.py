@@ -10,15 +10,10 @@ from hypothesis import strategies as st
 
 from hiveacid.core.schema.types import quote_name
 from hiveacid.errors import ParseError, UnsupportedFeatureError
-from hiveacid.spark.parser.relations import (
-    Relation,
-    parsed_expression,
-    parsed_query,
-    read_query,
-    substitute_variables,
-)
-from hiveacid.spark.session.capabilities import SparkEnvironment
+from hiveacid.spark.parser.relations import Relation, parsed_expression, parsed_query, read_query
+from hiveacid.spark.session.environment import SparkEnvironment
 from hiveacid.spark.session.error_translation import translate_errors
+from hiveacid.spark.session.jvm import substitute_variables
 from support.exhaustive import examples
 
 if TYPE_CHECKING:

@@ -57,7 +57,7 @@ def statement(number: int, kind: str, choice: random.Random) -> str:
     return choice.choices(texts + changes * (kind == "full"), weights)[0]
 
 
-@pytest.mark.repeats("another case of the same test stays", cases=("full-False", "only-True"))
+@pytest.mark.exhaustive("another case of the same test stays", cases=("full-False", "only-True"))
 @pytest.mark.parametrize(
     ("kind", "partitioned"), [("full", True), ("full", False), ("only", True), ("only", False)]
 )
@@ -115,7 +115,7 @@ def test_a_restored_moment_and_what_is_refused(acid: AcidSession) -> None:
         acid.sql("RESTORE TABLE t TO TIMESTAMP AS OF '1999-01-01'")
     with pytest.raises(TransactionStateError):
         t.as_of(1).restore(1)
-    with pytest.raises(ConfigError, match="a write_id or a timestamp"):
+    with pytest.raises(ConfigError, match="a write_id, a timestamp or a tag"):
         t.restore()
     acid.sql("CREATE TABLE plain (id INT) STORED AS ORC")
     with pytest.raises(NotTransactionalError, match=r"RESTORE of default\.plain"):

@@ -278,32 +278,61 @@ def test_show_create_table_can_be_run(acid: AcidSession) -> None:
 
 
 def test_rows_of_a_dropped_partition_do_not_come_back(acid: AcidSession) -> None:
-    """DROP PARTITION changes the catalog first; here its deletion of the files has failed."""
+    """DROP PARTITION changes the catalog first; here its deletion of the files has failed, as after a crash."""
+    acid.sql(f"CREATE TABLE t (id INT) PARTITIONED BY (p INT) {ACID}")
+    acid.sql("INSERT INTO t VALUES (1, 1), (2, 2), (5, 5), (6, 6), (7, 7)")
+    where = Path(acid.context.warehouse, "t")
+    shutil.copytree(where, where.parent / "copy")
+    acid.sql("ALTER TABLE t DROP PARTITION (p<>2)")
+    for value in (1, 5, 6, 7):
+        (where.parent / "copy" / f"p={value}").rename(where / f"p={value}")
+    old = [*where.glob("p=[1567]/delta_0000001*")]
+    assert len(old) == 4
+    acid.sql("INSERT INTO t VALUES (3, 1)")
+    acid.sql(
+        "MERGE INTO t USING (SELECT 3 AS id, 5 AS p) s ON t.id = s.id AND t.p = s.p WHEN NOT MATCHED THEN INSERT VALUES (s.id, s.p)"
+    )
+    acid.sql("ALTER TABLE t ADD PARTITION (p=6)")
+    rows = pa.table({"id": pa.array([3], pa.int32()), "p": pa.array([7], pa.int32())})
+    with hiveacid.open(acid.context.warehouse) as warehouse:
+        warehouse.table("t").append(rows)
+        assert warehouse.table("t").count() == 4
+    assert ids(acid) == [2, 3, 3, 3]
+    assert all(path.exists() for path in old)
+    acid.clean()
+    assert not any(path.exists() for path in old)
+    assert ids(acid) == [2, 3, 3, 3]
+
+
+def test_directories_with_rows_of_others_become_no_partition(acid: AcidSession) -> None:
+    """Nothing tells whose they are: no DROP PARTITION came after their write ids."""
     acid.sql(f"CREATE TABLE t (id INT) PARTITIONED BY (p INT) {ACID}")
     acid.sql("INSERT INTO t VALUES (1, 1), (2, 2)")
-    directory = Path(acid.context.warehouse, "t", "p=1")
-    shutil.copytree(directory, directory.parent.parent / "copy")
+    where = Path(acid.context.warehouse, "t")
+    shutil.copytree(where / "p=2", where / "p=3")
+    with pytest.raises(CatalogError, match=r"p=3 holds rows already \(delta_"):
+        acid.sql("INSERT INTO t VALUES (3, 3)")
     acid.sql("ALTER TABLE t DROP PARTITION (p=1)")
-    (directory.parent.parent / "copy").rename(directory)
-    rows = pa.table({"id": pa.array([3], pa.int32()), "p": pa.array([1], pa.int32())})
+    acid.sql("INSERT INTO t VALUES (4, 2)")
+    (newer,) = where.glob("p=2/delta_0000004*")  # 2: of the INSERT that failed, 3: of the DROP
+    shutil.copytree(newer, where / "p=3" / newer.name)
+    rows = pa.table({"id": pa.array([3], pa.int32()), "p": pa.array([3], pa.int32())})
     for change in (
-        lambda: acid.sql("INSERT INTO t VALUES (3, 1)"),
+        lambda: acid.sql("INSERT INTO t VALUES (3, 3)"),
         lambda: acid.sql(
-            "MERGE INTO t USING (SELECT 3 AS id, 1 AS p) s ON t.id = s.id WHEN NOT MATCHED THEN INSERT VALUES (s.id, s.p)"
+            "MERGE INTO t USING (SELECT 3 AS id, 3 AS p) s ON t.id = s.id WHEN NOT MATCHED THEN INSERT VALUES (s.id, s.p)"
         ),
-        lambda: acid.sql("ALTER TABLE t ADD PARTITION (p=1)"),
+        lambda: acid.sql("ALTER TABLE t ADD PARTITION (p=3)"),
         lambda: hiveacid.open(acid.context.warehouse).table("t").append(rows),
     ):
-        with pytest.raises(CatalogError, match=r"p=1 holds rows already \(delta_"):
+        with pytest.raises(CatalogError, match=r"p=3 holds rows already \(delta_0000004"):
             change()
-    assert ids(acid) == [2]
-    acid.sql("INSERT OVERWRITE t VALUES (3, 1)")
-    assert ids(acid) == [2, 3]
-    (directory.parent / "p=4" / "delta_0000099_0000099_0000").mkdir(
-        parents=True
-    )  # a writer's that has not committed
-    acid.sql("INSERT INTO t VALUES (4, 4)")
+    assert ids(acid) == [2, 4]
+    acid.sql("INSERT OVERWRITE t VALUES (3, 3)")
     assert ids(acid) == [2, 3, 4]
+    (where / "p=4" / "delta_0000099_0000099_0000").mkdir(parents=True)  # a writer's that has not committed
+    acid.sql("INSERT INTO t VALUES (4, 4)")
+    assert ids(acid) == [2, 3, 4, 4]
 
 
 def test_a_renamed_table_keeps_its_directory_to_itself(acid: AcidSession) -> None:

@@ -30,7 +30,7 @@ from hiveacid.spark.predicates.search_argument import (
     search_argument,
 )
 from hiveacid.spark.read.acid_rows import _KEEP_COLUMNS, ABSENT_FIELD
-from hiveacid.spark.session.capabilities import SparkEnvironment
+from hiveacid.spark.session.environment import SparkEnvironment
 from support.exhaustive import ALL, sample
 
 if TYPE_CHECKING:

@@ -507,6 +507,7 @@ def test_other_addresses_need_authentication() -> None:
         ServerOptions.of("0.0.0.0", 0, Authentication(Anyone()))  # noqa: S104
 
 
+@pytest.mark.exhaustive("tests/clients asks by beeline, and CI runs that test of it")
 def test_the_command_serves_beeline_and_ends_on_a_signal(tmp_path: Path) -> None:
     """The real driver: Hive's beeline from PySpark's jars, on a server process of its own."""
     (tmp_path / "wh").mkdir()

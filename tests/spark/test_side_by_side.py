@@ -53,7 +53,7 @@ def rows(acid: AcidSession) -> list[tuple[object, ...]]:
     return sorted(tuple(row) for row in acid.sql("SELECT id, v, day, ROW__ID FROM days").collect())
 
 
-@pytest.mark.repeats("another case of the same test stays", cases=("1]",))
+@pytest.mark.exhaustive("another case of the same test stays", cases=("1]",))
 @pytest.mark.parametrize("threads", [1, 3])
 def test_all_partitions_are_compacted_and_reported_in_order(acid: AcidSession, threads: int) -> None:
     acid.set("hiveacid.compactor.threads", str(threads))

@@ -11,7 +11,7 @@ from pyspark.sql import functions as F
 import hiveacid
 from hiveacid import errors
 from hiveacid.spark.formats import driver_frames
-from hiveacid.spark.session import capabilities
+from hiveacid.spark.session import environment
 from hiveacid.spark.write import changes_of_arrow_rows
 from hiveacid.table.arrow_read import record_batches
 from hiveacid.table.write import (
@@ -248,7 +248,7 @@ def test_only_texts_that_may_be_long_are_computed_twice(
     queries: list[int] = []
     collect = changes_of_arrow_rows.collect_within_limit
 
-    def noted(env: capabilities.SparkEnvironment, frame: Any, grown: list[str]) -> Any:
+    def noted(env: environment.SparkEnvironment, frame: Any, grown: list[str]) -> Any:
         queries.append(1 + bool(grown))
         return collect(env, frame, grown)
 
@@ -265,7 +265,7 @@ def test_only_texts_that_may_be_long_are_computed_twice(
 
 
 def test_the_heap_of_the_jvm_bounds_what_passes_through_it(spark: SparkSession) -> None:
-    env = capabilities.SparkEnvironment(spark)
+    env = environment.SparkEnvironment(spark)
     assert driver_frames.max_bytes_in_driver(env) == min(256 << 20, env.driver_heap // 16) > 0
     for heap, limit in ((1 << 30, 64 << 20), (1 << 40, 256 << 20)):
         vars(env)["driver_heap"] = heap
@@ -292,6 +292,41 @@ def test_a_star_stands_for_the_columns_of_the_table(acid: AcidSession, limit: st
         "WHEN MATCHED THEN DELETE"
     )
     assert acid.sql("SELECT k, v FROM s").collect() == [(3, '{"k":3,"v":"new"}')]
+    acid.sql(
+        "UPDATE s SET v = to_json(struct(default.s.*)) WHERE size(array(hash(spark_catalog.default.S.*))) = 1"
+    )
+    assert acid.sql("SELECT get_json_object(v, '$.v') FROM s").collect() == [('{"k":3,"v":"new"}',)]
+    acid.sql("INSERT INTO s REPLACE WHERE hash(*) = hash(k, v, at) VALUES (4, 'd', NULL)")
+    acid.sql("CREATE DATABASE far")
+    acid.sql("CREATE TABLE far.news (k INT, w INT) STORED AS ORC TBLPROPERTIES ('transactional'='true')")
+    acid.sql("INSERT INTO far.news VALUES (4, 40), (5, 50)")
+    acid.sql(
+        "MERGE INTO s USING far.news ON s.k = news.k WHEN MATCHED THEN UPDATE SET v = to_json(struct(default.s.*, far.news.*)) "
+        "WHEN NOT MATCHED THEN INSERT (k, v) VALUES (far.news.k, to_json(struct(far.news.*)))"
+    )
+    wanted = [(4, '{"k":4,"v":"d","k":4,"w":40}'), (5, '{"k":5,"w":50}')]
+    assert sorted(acid.sql("SELECT k, v FROM s").collect()) == wanted
+    assert acid.table("s").count("hash(*) = hash(k, v, at) AND s.k > 4") == 1
+
+
+def test_a_star_of_a_column_is_refused(acid: AcidSession, spark: SparkSession) -> None:
+    """Spark would expand it to ROW__ID and the path of the file, too; one of a struct, or of another frame, has the fields alone."""
+    acid.sql(
+        "CREATE TABLE s (k INT, v STRING, st STRUCT<a:INT>) STORED AS ORC TBLPROPERTIES ('transactional'='true')"
+    )
+    acid.sql("INSERT INTO s VALUES (1, 'a', named_struct('a', 7))")
+    table, news = acid.table("s"), spark.sql("SELECT 1 AS k, 'new' AS v")
+    for star in ("*", "s.*", "default.s.*"):
+        with pytest.raises(errors.StatementError, match="pass the expression as SQL text"):
+            table.update({"v": F.to_json(F.struct(star))})
+        with pytest.raises(errors.StatementError, match="pass the expression as SQL text"):
+            table.delete(F.hash(star) == 1)
+    with pytest.raises(errors.StatementError, match="pass the expression as SQL text"):
+        table.merge(news, "t.k = s.k").when_matched_update({"v": F.to_json(F.struct("s.*"))}).execute()
+    table.update({"v": F.to_json(F.struct("st.*"))}, F.expr("k * 1 = 1"))
+    assert acid.sql("SELECT v FROM s").collect() == [('{"a":7}',)]
+    table.merge(news, "t.k = s.k").when_matched_update({"v": F.to_json(F.struct(news["*"]))}).execute()
+    assert acid.sql("SELECT v FROM s").collect() == [('{"k":1,"v":"new"}',)]
 
 
 def test_members_of_a_subquery_are_no_jobs(no_jobs: AcidSession, monkeypatch: pytest.MonkeyPatch) -> None:

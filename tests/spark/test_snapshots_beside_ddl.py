@@ -1,4 +1,4 @@
-"""Reads beside DROP PARTITION and the cleaner: each returns the rows of its snapshot, or raises."""
+"""Reads beside DROP PARTITION, DROP TABLE and the cleaner: each returns the rows of its snapshot, or raises."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from hiveacid.errors import WriteConflictError
+from hiveacid.errors import HiveAcidError, WriteConflictError
 from hiveacid.storage import snapshot_locations
 from hiveacid.table.read import visible_locations
 
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from hiveacid import AcidSession
+    from hiveacid.core.model import TableDefinition
 
 ACID = "STORED AS ORC TBLPROPERTIES ('transactional'='true')"
 DROP = "ALTER TABLE t DROP PARTITION (p='a')"
@@ -43,17 +44,27 @@ READS: dict[str, Callable[[AcidSession], object]] = {
 }
 
 
-def drop_before_listing(other: AcidSession, monkeypatch: pytest.MonkeyPatch) -> list[object]:
+def drop_before_listing(
+    other: AcidSession, monkeypatch: pytest.MonkeyPatch, statement: str = DROP
+) -> list[object]:
     """Let the partition go after a reader has taken its snapshot, and before it lists the files; return what is still to do."""
-    look, acts = snapshot_locations.for_each_location, [lambda: other.sql(DROP)]
+    list_all, look_up = snapshot_locations.for_each_location, visible_locations.read_records
+    acts: list[object] = [statement]
 
-    def later(table: Any, *arguments: Any) -> Any:
+    def drop(table: TableDefinition) -> None:
         if acts and table.name.name == "t":
-            acts.pop()()
-        return look(table, *arguments)
+            other.sql(str(acts.pop()))
 
-    for module in (snapshot_locations, visible_locations):
-        monkeypatch.setattr(module, "for_each_location", later)
+    def listed(table: TableDefinition, *arguments: Any) -> Any:
+        drop(table)
+        return list_all(table, *arguments)
+
+    def recorded(context: Any, table: TableDefinition, *arguments: Any) -> Any:
+        drop(table)
+        return look_up(context, table, *arguments)
+
+    monkeypatch.setattr(snapshot_locations, "for_each_location", listed)
+    monkeypatch.setattr(visible_locations, "read_records", recorded)
     return acts
 
 
@@ -70,6 +81,34 @@ def test_a_statement_that_reads_beside_drop_partition_raises_and_writes_nothing(
     assert waiting == []
     assert acid.sql("SELECT count(*) FROM copy").first()[0] == 0
     assert [tuple(row) for row in acid.sql("SELECT * FROM t").collect()] == [(3, "b")]
+
+
+@pytest.mark.parametrize("read", READS)
+def test_a_statement_that_reads_beside_drop_table_raises_and_writes_nothing(
+    sessions: tuple[AcidSession, AcidSession], monkeypatch: pytest.MonkeyPatch, read: str
+) -> None:
+    """HIVE-26165: DROP TABLE does not wait for readers, and they never see a part of the rows."""
+    acid, other = sessions
+    acid.sql(f"CREATE TABLE copy (id INT, p STRING) {ACID}")
+    READS["count"](acid)
+    waiting = drop_before_listing(other, monkeypatch, "DROP TABLE t")
+    with pytest.raises(WriteConflictError, match=r"default\.t"):
+        READS[read](acid)
+    assert waiting == []
+    assert acid.sql("SELECT count(*) FROM copy").first()[0] == 0
+
+
+def test_what_was_read_before_drop_table_raises_after_it(sessions: tuple[AcidSession, AcidSession]) -> None:
+    """HIVE-26165: a frame, and the second read of a transaction; neither is an empty result."""
+    acid, other = sessions
+    frame = acid.sql("SELECT * FROM t")
+    with acid.transaction() as txn:
+        assert txn.sql("SELECT count(*) FROM t").first()[0] == 3
+        other.sql("DROP TABLE t")
+        with pytest.raises(HiveAcidError, match="does not exist"):
+            txn.sql("SELECT * FROM t")
+    with pytest.raises(Exception, match=r"(?i)not exist|not found"):
+        frame.collect()
 
 
 def test_a_merge_from_a_table_beside_drop_partition_runs_again(

@@ -9,7 +9,7 @@ import pytest
 
 from hiveacid.core.model import Column
 from hiveacid.spark.formats import file_columns
-from hiveacid.spark.session.capabilities import SparkEnvironment
+from hiveacid.spark.session.environment import SparkEnvironment
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -10,7 +10,7 @@ import pytest
 
 from hiveacid.core.transactions.commit_records import StreamKey
 from hiveacid.datasource import can_register, register
-from hiveacid.spark.session.capabilities import SparkEnvironment
+from hiveacid.spark.session.environment import SparkEnvironment
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

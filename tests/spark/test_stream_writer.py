@@ -174,7 +174,7 @@ def test_replays_write_nothing(spark: SparkSession, acid: AcidSession) -> None:
     assert found.last_batch_id == 2
 
 
-@pytest.mark.repeats("another case of the same test stays", cases=("plain", "bucketed", "key is"))
+@pytest.mark.exhaustive("another case of the same test stays", cases=("plain", "bucketed", "key is"))
 @pytest.mark.parametrize(
     ("layout", "partition"),
     [
@@ -362,6 +362,8 @@ def test_a_feed_that_changes(spark: SparkSession, acid: AcidSession) -> None:
     merging = t.stream_writer(
         "c", merge_on=["k"], change_type="op", merge_schema=True, sequence_by="at", checkpoint="c"
     )
+    with pytest.raises(SchemaMismatchError, match="missing k"):  # before the table gets a column
+        merging(batch(spark, "op STRING, at INT, less DOUBLE", ("u", 1, 0.5)), 0)
     merging(batch(spark, "op STRING, at INT, k INT, more DOUBLE", ("u", 1, 1, 0.5), ("i", 1, 4, 1.5)), 0)
     assert [(c.name, c.type) for c in t.definition.columns] == [
         ("k", "int"), ("v", "string"), ("w", "array<decimal(5,2)>"), ("more", "double"),

@@ -20,7 +20,7 @@ from hiveacid.core.model import Column, TableDefinition, TableName
 from hiveacid.core.schema.storage_formats import TEXTFILE
 from hiveacid.errors import UnsupportedFeatureError
 from hiveacid.spark.formats.text import format_line, parse_line, text_layout
-from hiveacid.spark.session.capabilities import SparkEnvironment
+from hiveacid.spark.session.environment import SparkEnvironment
 
 pytestmark = pytest.mark.sampled(4, "the cases differ in one value each")
 

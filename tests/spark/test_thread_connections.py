@@ -42,7 +42,7 @@ def settles(spark: NativeSession, before: tuple[int, int]) -> bool:
     return True
 
 
-@pytest.mark.repeats("another case of the same test stays", cases=("3000",))
+@pytest.mark.exhaustive("another case of the same test stays", cases=("3000",))
 @pytest.mark.parametrize("count", [60, 3000])
 def test_threads_that_used_a_native_session_leave_no_connection(native: NativeSession, count: int) -> None:
     parser: Any = native._jsparkSession.sessionState().sqlParser()
@@ -94,7 +94,7 @@ def test_threads_of_the_jvm_that_called_the_parser_leave_no_connection(
     assert parsed == ["1"] * (30 + count)
 
 
-@pytest.mark.repeats("another case of the same test stays", cases=("300",))
+@pytest.mark.exhaustive("another case of the same test stays", cases=("300",))
 @pytest.mark.parametrize("count", [25, 300])
 def test_sessions_of_clients_leave_no_connection(native: NativeSession, count: int) -> None:
     options = ServerOptions.of("127.0.0.1", 0, Authentication(Anyone()))

@@ -22,7 +22,7 @@ KINDS = {
 }
 
 
-@pytest.mark.repeats("another case of the same test stays", cases=("only",))
+@pytest.mark.exhaustive("another case of the same test stays", cases=("only",))
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_minor_compaction_does_not_change_the_past(acid: AcidSession, kind: str) -> None:
     acid.sql(f"CREATE TABLE t (id INT) STORED AS ORC TBLPROPERTIES ({KINDS[kind]})")
@@ -167,9 +167,9 @@ def test_a_table_has_no_past_before_itself(acid: AcidSession) -> None:
     for wrong in ("soon", "2026-13-01", "it's", ""):
         with pytest.raises(ConfigError, match="not a timestamp"):
             t.as_of(timestamp=wrong)
-    with pytest.raises(ConfigError, match="write_id or a timestamp"):
+    with pytest.raises(ConfigError, match="write_id, a timestamp or a tag"):
         t.as_of()
-    with pytest.raises(ConfigError, match="write_id or a timestamp"):
+    with pytest.raises(ConfigError, match="write_id, a timestamp or a tag"):
         t.as_of(1, timestamp=born)
     with pytest.raises(TransactionStateError, match="only reads"):
         acid.table("moved").as_of(timestamp=born).delete()

@@ -208,3 +208,7 @@ def test_conditions_of_a_view_keep_their_meaning(native: NativeSession) -> None:
     assert rows(other.sql("SELECT * FROM escaped")) == [("A",)]
     assert rows(other.sql("SELECT * FROM raised")) == [("b",)]
     assert rows(other.sql("SELECT * FROM all_of_them")) == [("A", "b", "A")]
+    native.conf.set("spark.sql.legacy.ctePrecedencePolicy", "LEGACY")  # each reference is a copy of the query
+    sql("CREATE VIEW pairs AS WITH q AS (SELECT p FROM t) SELECT q.p FROM q JOIN q r ON q.p = r.p")
+    native.conf.unset("spark.sql.legacy.ctePrecedencePolicy")
+    assert rows(other.sql("SELECT * FROM pairs")) == [("A",), ("b",)]

@@ -47,8 +47,8 @@ if TYPE_CHECKING:
 
 SCRIPTS = sorted(Path(__file__).parent.glob("*.test"))
 _OTHER_INTERFACE = "the script runs by the other SQL interface"
-# Spark 4.0 runs a script by the interface that Spark 3.5 and 4.3 do not, so that CI has every script by both.
-_TURN = int(pyspark.__version__.split(".")[1]) % 2
+# Spark 3.5 runs a script by the interface that Spark 4 does not, so that CI has every script by both.
+_TURN = int(pyspark.__version__.split(".")[0]) % 2
 DOORS = ("acid", "native")
 VERSION = tuple(int(number) for number in re.findall(r"\d+", pyspark.__version__)[:2])
 
@@ -143,7 +143,7 @@ def check(acid: AcidSession, run: Callable[[str], DataFrame], block: Block) -> N
             pytest.fail(f"not a block: {' '.join(block.words)}")
 
 
-@pytest.mark.repeats(_OTHER_INTERFACE, cases=[f"{path.stem}]" for path in SCRIPTS[_TURN::2]])
+@pytest.mark.exhaustive(_OTHER_INTERFACE, cases=[f"{path.stem}]" for path in SCRIPTS[_TURN::2]])
 @pytest.mark.parametrize("path", SCRIPTS, ids=lambda path: path.stem)
 def test_script(acid: AcidSession, path: Path) -> None:
     try:
@@ -154,7 +154,7 @@ def test_script(acid: AcidSession, path: Path) -> None:
                 acid.context.env.spark.catalog.dropTempView(view.name)
 
 
-@pytest.mark.repeats(_OTHER_INTERFACE, cases=[f"{path.stem}]" for path in SCRIPTS[1 - _TURN :: 2]])
+@pytest.mark.exhaustive(_OTHER_INTERFACE, cases=[f"{path.stem}]" for path in SCRIPTS[1 - _TURN :: 2]])
 @pytest.mark.parametrize("path", SCRIPTS, ids=lambda path: path.stem)
 def test_script_by_spark_sql(spark: SparkSession, tmp_path: Path, path: Path) -> None:
     """The same statements, by the session's own ``spark.sql``."""

@@ -11,7 +11,7 @@ from typing import Any
 import pyarrow as pa
 from pyarrow import orc
 
-from hiveacid.core.compaction.figure_history import FigureRecord
+from hiveacid.core.compaction.advice import FigureRecord
 from hiveacid.core.compaction.queue_records import CompactionRequest, Service
 from hiveacid.core.format.names import BaseName, DeltaName
 from hiveacid.core.model import (

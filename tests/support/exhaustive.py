@@ -1,11 +1,10 @@
 """What a run leaves out, by marks at the tests with their reasons, and how much it does (HIVEACID_TEST_… variables).
 
-    @pytest.mark.repeats("another case of the same test stays")   in `make test-all`, not in CI and `make test`
-    @pytest.mark.exhaustive("the SQL scripts have the statements")   in CI and `make test-all`, not in `make test`
+    @pytest.mark.exhaustive("the SQL scripts have the statements")   in `make test-all`, not in `make test`
     @pytest.mark.cluster("crash/test_kill.py kills drivers")   in `make cluster` only
-    @pytest.mark.sampled(8, "the cases differ in one value each")   one of 8 in `make test`, one of 4 in CI
+    @pytest.mark.sampled(8, "the cases differ in one value each")   one of 8 in `make test`
 
-The reason of the first three is the smaller test that stays. ``cases=("minor", "1]")`` narrows a mark to cases whose ids
+CI runs `make test`. The reason of the first two is the smaller test that stays. ``cases=("minor", "1]")`` narrows a mark to cases whose ids
 begin so (``]`` ends an id), at a class to tests of these names. HIVEACID_TEST_ALL says what runs (:data:`LEVELS`), and
 HIVEACID_TEST_SEED which samples. A test that the command line names by its id always runs.
 """
@@ -23,8 +22,8 @@ import pytest
 
 T = TypeVar("T")
 
-LEVELS = ("", "once", "1", "cluster", "stress")
-"""Values of HIVEACID_TEST_ALL: `make test`, CI, `make test-all`, `make cluster`, `make stress`."""
+LEVELS = ("", "1", "cluster", "stress")
+"""Values of HIVEACID_TEST_ALL: `make test` and CI, `make test-all`, `make cluster`, `make stress`."""
 
 _VALUE = os.environ.get("HIVEACID_TEST_ALL", "")
 if _VALUE not in LEVELS:
@@ -33,9 +32,6 @@ LEVEL = LEVELS.index(_VALUE)
 
 ALL = LEVEL > 0
 """Whether every behaviour is tested with all of its values; set by ``make test-all`` and for other Sparks and engines."""
-
-ONCE = LEVELS[LEVEL] == "once"
-"""Whether every test but repetitions of others runs; set by CI."""
 
 STRESS = LEVELS[LEVEL] == "stress"
 """Whether tests try every point at which a client may die, however long it takes; set by ``make stress``."""
@@ -47,13 +43,12 @@ SECONDS = float(os.environ.get("HIVEACID_TEST_SECONDS", "0"))
 """How long writers race and servers are away, if it is given."""
 
 # The first level that runs the tests of a mark.
-_FROM = {"exhaustive": "once", "repeats": "1", "cluster": "cluster"}
+_FROM = {"exhaustive": "1", "cluster": "cluster"}
 
 MARKS = (
     "exhaustive(reason, cases=()): not in `make test`; the reason is the smaller test that stays",
-    "repeats(reason, cases=()): like another test with other values; neither in `make test` nor in CI",
     "cluster(reason, cases=()): in `make cluster` only; the reason is the smaller test of `make test-all`",
-    "sampled(number, reason, cases=()): of so many cases `make test` runs one, CI two, drawn by HIVEACID_TEST_SEED",
+    "sampled(number, reason, cases=()): of so many cases `make test` runs one, drawn by HIVEACID_TEST_SEED",
 )
 
 
@@ -66,7 +61,7 @@ def left_out(items: Iterable[pytest.Item]) -> set[pytest.Item]:
         if LEVELS.index(level) > LEVEL
         for item, _, _ in _marked(items, name)
     }
-    return left if ALL and not ONCE else left | _not_drawn(items)
+    return left if ALL else left | _not_drawn(items)
 
 
 def _not_drawn(items: Sequence[pytest.Item]) -> set[pytest.Item]:
@@ -79,7 +74,7 @@ def _not_drawn(items: Sequence[pytest.Item]) -> set[pytest.Item]:
         cases = sorted(members, key=lambda item: item.nodeid)
         # Every worker has to draw the same ones.
         random = Random(f"{steady_seed()} {group}")
-        kept = ceil(len(cases) / (cases_for_one // 2 if ONCE else cases_for_one))
+        kept = ceil(len(cases) / cases_for_one)
         left.update(set(cases) - set(random.sample(cases, kept)))
     return left
 

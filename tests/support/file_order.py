@@ -16,7 +16,7 @@ LONGEST = (
     "hostile/test_parameter_values.py",
     "spark/test_search_argument.py",
     "crash/test_services.py",
-    "spark/test_listing_reuse.py",
+    "spark/test_planning_by_records.py",
     "spark/test_random_history.py",
     "spark/test_random_interfaces.py",
     "crash/test_object_store_kill.py",

@@ -7,7 +7,7 @@ from random import Random
 from typing import TYPE_CHECKING
 
 from hiveacid import errors
-from support.exhaustive import ALL, ONCE
+from support.exhaustive import ALL
 
 if TYPE_CHECKING:
     from hiveacid import AcidSession
@@ -101,7 +101,7 @@ def random_statements(acid: AcidSession, level: str, by: str, *, partitioned: bo
         if partitioned
         else CONDITIONS
     )
-    for step in range(15 if ONCE else 80 if ALL else 8):
+    for step in range(80 if ALL else 8):
         where = random.choice(conditions).format(n=random.randrange(80), m=random.randrange(80))
         where = f"{where} AND k > {random.randrange(60)}" if random.random() < 0.4 else where
         values = random.choice(ASSIGNMENTS)

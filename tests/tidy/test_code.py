@@ -19,7 +19,6 @@ MOST_MODULES_OF_A_PACKAGE = 20  # besides __init__.py
 SPARK_PACKAGES = (
     "src/hiveacid/spark/",
     "src/hiveacid/datasource/",
-    "src/hiveacid/streaming/",
     "src/hiveacid/sql/native",
     "src/hiveacid/serve/",
 )

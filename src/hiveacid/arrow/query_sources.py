@@ -147,12 +147,7 @@ class TableScanner:
 
     def head(self, num_rows: int) -> pa.Table:
         """Return the first rows."""
-        found: list[pa.RecordBatch] = []
-        for batch in self._batches():
-            found.append(batch.slice(0, num_rows - sum(one.num_rows for one in found)))
-            if sum(one.num_rows for one in found) >= num_rows:
-                break
-        return pa.Table.from_batches(found, self._schema)
+        return pa.Table.from_batches([*limited(self._batches(), num_rows)], self._schema)
 
     def count_rows(self) -> int:
         """Return the number of rows."""
@@ -160,6 +155,21 @@ class TableScanner:
 
     take = partialmethod(_refused, "take")
     scan_batches = partialmethod(_refused, "scan_batches")
+
+
+def limited(batches: Iterator[pa.RecordBatch], limit: int | None) -> Iterator[pa.RecordBatch]:
+    """Yield the first ``limit`` rows in batches (None: all), and read no batch after them."""
+    remaining = limit
+    if remaining == 0:
+        return
+    for batch in batches:
+        if remaining is None:
+            yield batch
+            continue
+        yield batch.slice(0, remaining)
+        remaining -= min(remaining, batch.num_rows)
+        if not remaining:
+            return
 
 
 _OPERATORS = {"Eq": "__eq__", "Lt": "__lt__", "LtEq": "__le__", "Gt": "__gt__", "GtEq": "__ge__"}

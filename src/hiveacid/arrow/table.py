@@ -13,15 +13,11 @@ from typing import TYPE_CHECKING, NoReturn, Protocol, Self, TypeAlias, TypedDict
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from hiveacid.arrow.query_sources import Read, TableDataset, lazy_frame
+from hiveacid.arrow.query_sources import Read, TableDataset, lazy_frame, limited
 from hiveacid.core.format.names import ROW_ID
 from hiveacid.core.model import TableDefinition, TableKind, TableName, WriteId
 from hiveacid.core.schema.storage_formats import FileKind, supported_file_kind
-from hiveacid.errors import (
-    ConfigError,
-    UnsupportedFeatureError,
-    no_such_column,
-)
+from hiveacid.errors import ConfigError, UnsupportedFeatureError, no_such_column
 from hiveacid.orc.stored_values import arrow_schema
 from hiveacid.streaming.connection import Connection, retry_conflicts
 from hiveacid.table.arrow_read.condition_grammar import parse_predicate
@@ -288,7 +284,7 @@ class ArrowTable:
             with self._reading(columns, where, as_of, row_ids=row_ids) as (snapshot, selection):
                 yield selection.schema(snapshot)
                 batches = self._batches(snapshot, selection, threads if limit is None else 1)
-                for batch in _limited(batches, limit):
+                for batch in limited(batches, limit):
                     for start in range(0, batch.num_rows, batch_size):
                         yield batch.slice(start, batch_size)
 
@@ -394,21 +390,6 @@ def _condition(table: TableDefinition, where: Where) -> Condition | None:
     if isinstance(where, pc.Expression):
         return condition_from_arrow(where, arrow_schema(table.all_columns))
     raise ConfigError(f"where={where!r}: a condition in SQL or an expression of pyarrow is needed")
-
-
-def _limited(batches: Iterator[pa.RecordBatch], limit: int | None) -> Iterator[pa.RecordBatch]:
-    """Yield the first ``limit`` rows in batches (None: all), and read no batch after them."""
-    remaining = limit
-    if remaining == 0:
-        return
-    for batch in batches:
-        if remaining is None:
-            yield batch
-            continue
-        yield batch.slice(0, remaining)
-        remaining -= min(remaining, batch.num_rows)
-        if not remaining:
-            return
 
 
 def _point(as_of: AsOf | PointInTime) -> PointInTime | None:

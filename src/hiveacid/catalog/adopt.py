@@ -9,9 +9,9 @@ from itertools import takewhile
 
 from hiveacid import errors
 from hiveacid.catalog.databases import create_database
-from hiveacid.catalog.definition_rules import check_name, check_place
+from hiveacid.catalog.validate_definition import check_name, check_place
 from hiveacid.config.property_definitions import ADOPTED_INVALID, ADOPTED_TXN, HISTORY_FROM
-from hiveacid.core.format.names import METADATA_FILE, BaseName, is_hidden, is_layout
+from hiveacid.core.format.names import METADATA_FILE, BaseName, is_hidden, layout_name
 from hiveacid.core.format.write_id_lists import ValidTxnList, ValidWriteIdList
 from hiveacid.core.model import (
     LAST_SEED,
@@ -41,10 +41,7 @@ logger = logging.getLogger(__name__)
 
 
 def adopt(
-    context: Context,
-    table: TableDefinition,
-    write_ids: ValidWriteIdList | None,
-    txns: ValidTxnList | None,
+    context: Context, table: TableDefinition, write_ids: ValidWriteIdList | None, txns: ValidTxnList | None
 ) -> None:
     """Register a directory that another engine wrote as a table, without changing any file.
 
@@ -122,7 +119,7 @@ def _require_data(context: Context, table: TableDefinition, partitions: Sequence
         if "/".join(folders[:depth]) in (taken if depth else {""}) and not (inside and "=" in inside[0]):
             takes_data = True
         else:
-            left_out["/".join(takewhile(lambda part: not is_layout(part), folders)) or "."] = None
+            left_out["/".join(takewhile(lambda part: not layout_name(part), folders)) or "."] = None
     shown = first_few(left_out)
     if left_out and not takes_data:
         columns = ", ".join(table.partition_column_names)

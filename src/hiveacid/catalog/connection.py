@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Self
+from typing import Self
+
+from pyspark.sql import SparkSession
 
 from hiveacid.catalog.adopt import adopt
 from hiveacid.catalog.opening import begin_session, log_new_warehouse, open_store
@@ -14,7 +16,7 @@ from hiveacid.core.format.write_id_lists import ValidTxnList, ValidWriteIdList
 from hiveacid.core.model import Displayed, TableDefinition, TableName
 from hiveacid.errors import UnsupportedFeatureError, no_such_database
 from hiveacid.ports.clock import SystemClock
-from hiveacid.spark.session.capabilities import SparkEnvironment
+from hiveacid.spark.session.environment import SparkEnvironment
 from hiveacid.spark.session.file_systems import SessionFileSystems
 from hiveacid.storage.file_system_routing import AnyFileSystem
 from hiveacid.table.acid_table import AcidTable
@@ -22,9 +24,6 @@ from hiveacid.table.cleaning.clean_compacted_and_aborted import clean_on_request
 from hiveacid.table.context import Context, SessionState
 from hiveacid.transactions.read_leases import ReadLeases
 from hiveacid.transactions.transaction import Transaction
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 
 def make_context(

@@ -14,6 +14,7 @@ from functools import partial
 
 from hiveacid.config.property_definitions import (
     CONVERSION,
+    HISTORY_FROM,
     KIND_PROPERTIES,
     TRANSACTIONAL,
     TRANSACTIONAL_PROPERTIES,
@@ -22,18 +23,20 @@ from hiveacid.core.format.acid_columns import MAX_BUCKET
 from hiveacid.core.format.names import DeltaName, has_hidden_prefix, parse_original_file
 from hiveacid.core.model import TableDefinition, TableKind, TableName, WriteId
 from hiveacid.core.schema.storage_formats import FileKind, file_kind
-from hiveacid.core.snapshot.directory_listing import DataFile, FileEntry
+from hiveacid.core.snapshot.directory_listing import DataFile, FileEntry, ListedDirectory
+from hiveacid.core.snapshot.selection import AcidDirectory
 from hiveacid.core.transactions.commit_records import OperationSummary
 from hiveacid.errors import CatalogError, UnsupportedFeatureError
 from hiveacid.orc.footer_summary import summarize
 from hiveacid.orc.tail import read_tail
 from hiveacid.ports.file_system import FileVersion
 from hiveacid.storage.snapshot_locations import id_property, list_layout, plain_files
-from hiveacid.table.cleaning.delete_files import delete_directory, remove_aborted
+from hiveacid.table.cleaning.remove_files import delete_directory, remove_aborted
 from hiveacid.table.context import Context
 from hiveacid.table.definition import check_definition, exclusive_table
 from hiveacid.table.partitions import partitions_of
 from hiveacid.table.read.visible_locations import list_visible
+from hiveacid.table.tags import require_no_tags
 from hiveacid.transactions.transaction import Transaction
 
 SKIPPED_WRITE_IDS = 10_000_000
@@ -98,10 +101,14 @@ def convert(context: Context, name: TableName, changes: Mapping[str, str]) -> No
         elif kind is TableKind.INSERT_ONLY:
             _to_insert_only(context, table, definition, txn)
         elif table.kind is TableKind.INSERT_ONLY:
-            _require_single_writes(context, table, txn)
+            first = _require_single_writes(context, table, txn)
+            if first:
+                require_no_tags(context, table, "conversion to full ACID")
+                first = max(first, id_property(table, HISTORY_FROM))
+                definition = definition.with_properties({HISTORY_FROM.name: str(first)})
             txn.pending.alter_table(definition)
         else:
-            _require_originals(context, table, txn)
+            require_originals(context, table, _locations(context, table, txn))
             txn.pending.alter_table(definition, skipped=SKIPPED_WRITE_IDS)
 
 
@@ -131,9 +138,9 @@ def _locations(context: Context, table: TableDefinition, txn: Transaction) -> li
     return [table.location] if partitions is None else [partition.location for partition in partitions]
 
 
-def _require_originals(context: Context, table: TableDefinition, txn: Transaction) -> None:
+def require_originals(context: Context, table: TableDefinition, roots: Sequence[str]) -> None:
     """Refuse files that are not named like those of Hive's writers, or are not ORC files of plain rows."""
-    for root in _locations(context, table, txn):
+    for root in roots:
         listing = list_layout(context.fs, root)
         refused = [path for path in listing.foreign if not has_hidden_prefix(path)]
         refused += [directory.path for directory in listing.directories]
@@ -148,16 +155,21 @@ def _require_originals(context: Context, table: TableDefinition, txn: Transactio
                 )
 
 
-def _require_single_writes(context: Context, table: TableDefinition, txn: Transaction) -> None:
-    """Refuse an insert-only table with compacted directories or other file names, which full ACID cannot read."""
+def _require_single_writes(context: Context, table: TableDefinition, txn: Transaction) -> int:
+    """Refuse an insert-only table with compacted directories or other file names, which full ACID cannot read.
+
+    Returns the write id from which on no snapshot reads a compacted directory that the present one does not; 0 without any.
+    """
+    first = 0
     if file_kind(table.storage) is not FileKind.ORC:
         raise CatalogError(f"{table.name}: cannot become full ACID: it is not STORED AS ORC")
     partitions = partitions_of(context, table, txn)
     for location in list_visible(context, table, partitions, txn.valid_write_ids(table.name), txn):
+        base = location.state.base
+        if base is not None and any(map(_is_compacted, list_layout(context.fs, location.root).directories)):
+            first = max(first, base.name.span[1])
         for directory in location.state.row_directories:
-            low, high = directory.name.span
-            is_compacted = low != high or bool(directory.name.visibility_txn_id)
-            if directory.files and (is_compacted or not directory.may_lack_acid_columns):
+            if directory.files and (_is_compacted(directory) or not directory.may_lack_acid_columns):
                 raise CatalogError(
                     f"{table.name}: {location.root}/{directory.path} was compacted, or has names that full ACID does not "
                     "read: INSERT OVERWRITE the table with its own rows first"
@@ -168,6 +180,12 @@ def _require_single_writes(context: Context, table: TableDefinition, txn: Transa
         for file in location.state.originals:
             if not _has_bucket_in_name(file):
                 raise _bad_name(table, f"{location.root}/{file.path}")
+    return first
+
+
+def _is_compacted(directory: AcidDirectory | ListedDirectory) -> bool:
+    low, high = directory.name.span
+    return low != high or bool(directory.name.visibility_txn_id)
 
 
 def _has_bucket_in_name(file: DataFile) -> bool:

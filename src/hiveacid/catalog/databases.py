@@ -9,7 +9,7 @@ from pathlib import Path
 
 from hiveacid import errors
 from hiveacid.catalog.ddl import drop_table, require_removable
-from hiveacid.catalog.definition_rules import check_name, check_place, place_database
+from hiveacid.catalog.validate_definition import check_name, check_place, place_database
 from hiveacid.core.model import DatabaseDefinition, TableName
 from hiveacid.core.schema.location_overlap import place_of_database
 from hiveacid.storage.paths import absolute, is_local

@@ -5,12 +5,12 @@ The package ``sql`` interprets the texts of views.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from hiveacid import errors
 from hiveacid.catalog.convert import convert, target_kind
-from hiveacid.catalog.definition_rules import (
+from hiveacid.catalog.validate_definition import (
     check_entries,
     check_name,
     check_place,
@@ -38,16 +38,17 @@ from hiveacid.core.model import (
     TableKind,
     TableName,
     ViewDefinition,
+    WriteId,
 )
 from hiveacid.core.schema import constraints
-from hiveacid.core.schema.location_overlap import lies_in, overlap, place_of_partition
+from hiveacid.core.schema.location_overlap import lies_in, may_lie_in, overlap, place_of_partition
 from hiveacid.core.schema.partitions import KnownPartitions, parse_partition_values, require_partitions
 from hiveacid.core.schema.storage_formats import FileKind, file_kind, supported_file_kind
 from hiveacid.core.transactions.locks_and_conflicts import LockComponent, LockType
 from hiveacid.ports.transactions import Start, current_write_ids_of
 from hiveacid.spark.write.column_casts import empty_rows
-from hiveacid.storage.paths import absolute, real_path
-from hiveacid.table.cleaning.delete_files import (
+from hiveacid.storage.paths import absolute, real_path, real_paths
+from hiveacid.table.cleaning.remove_files import (
     first_foreign_entry,
     locations_to_remove,
     remove_location,
@@ -57,6 +58,7 @@ from hiveacid.table.cleaning.delete_files import (
 from hiveacid.table.codec_and_writer_options import orc_codec
 from hiveacid.table.context import Context, StoreContext
 from hiveacid.table.definition import (
+    add_missing_columns,
     check_definition,
     exclusive_name,
     exclusive_table,
@@ -64,6 +66,7 @@ from hiveacid.table.definition import (
     put_definition,
 )
 from hiveacid.table.partitions import PartitionValues, partition_name, partitions_of, static_values
+from hiveacid.table.tags import require_no_tags
 from hiveacid.table.write.insert import InsertOptions, empty_partitions, insert_lock, write_rows
 from hiveacid.table.write.load import LoadOptions, load
 from hiveacid.table.write.write_conflicts import require_no_leftovers
@@ -118,7 +121,7 @@ def prepare_table(context: StoreContext, table: TableDefinition) -> TableDefinit
         supported_file_kind(definition)  # refuses what no statement could read or write
         require_unoccupied(context, definition.location)
     else:
-        _require_no_acid_files(context, definition.location)
+        require_no_acid_files(context, definition.location)
     return definition
 
 
@@ -137,7 +140,7 @@ def require_unoccupied(context: StoreContext, location: str) -> None:
         )
 
 
-def _require_no_acid_files(context: StoreContext, location: str) -> None:
+def require_no_acid_files(context: StoreContext, location: str) -> None:
     """Raise CatalogError for a plain table's directory with ACID directories, which it would read and delete as its own."""
     entries = context.fs.list_directory(location) if context.fs.exists(location) else ()
     acid = next((entry.path for entry in entries if entry.is_dir and parse_directory(entry.path)), None)
@@ -161,6 +164,8 @@ def create_table(context: StoreContext, table: TableDefinition, *, if_not_exists
             return
         definition = prepare_table(context, table)
         txn.lock([lock_of_location(definition.location)])
+        if definition.kind is not TableKind.PLAIN:  # again: INSERT OVERWRITE DIRECTORY may have had the lock
+            require_unoccupied(context, definition.location)
         context.fs.make_directory(definition.location)
         txn.require_open_in_store()  # without the lock, a DROP may be deleting what lies there
         context.catalog.create_table(definition, unoccupied=True)  # `prepare_table` has looked
@@ -172,7 +177,7 @@ def is_taken(context: StoreContext, name: TableName) -> bool:
 
 
 def drop_table(context: Context, name: TableName, *, if_exists: bool = False) -> None:
-    """Drop a table and, unless it is external, its own files (`table.cleaning.delete_files`); foreign ones stay."""
+    """Drop a table and, unless it is external, its own files (`table.cleaning.remove_files`); foreign ones stay."""
     if context.catalog.get_table(name) is None:
         if context.catalog.get_view(name) is not None:
             raise errors.CatalogError(f"{name} is a view: use DROP VIEW")
@@ -197,6 +202,7 @@ def replace_table(context: Context, name: TableName, content: TableName) -> None
     with exclusive_table(context, name, content) as (table, txn):
         if table.external:
             raise errors.UnsupportedFeatureError(f"{name} is external: its columns cannot be replaced")
+        require_no_tags(context, table, "replace() with other columns")
         partitions = partitions_of(context, table) or ()
         require_removable(context, table, partitions)
         txn.lock([lock_of_location(one) for one in locations_to_remove(table, partitions)])
@@ -214,8 +220,7 @@ def require_removable(context: Context, table: TableDefinition, partitions: Sequ
 
 def add_columns(context: Context, name: TableName, columns: Sequence[Column]) -> None:
     """Append columns; rows written before have NULL in them."""
-    with exclusive_table(context, name) as (table, txn):
-        put_definition(context, table, replace(table, columns=(*table.columns, *columns)), txn)
+    add_missing_columns(context, name, lambda _: columns)
 
 
 def set_properties(context: Context, name: TableName, changes: Mapping[str, str]) -> None:
@@ -348,7 +353,7 @@ def _add_partitions(
         if location is not None:
             _check_partition_location(context, table, values, directory)
         # a directory of the usual name can only be the same as another
-        if directory in places or (location and any(overlap(directory, place) for place in places)):
+        if directory in places or (location and _overlap_any(directory, places)):
             raise errors.CatalogError(
                 f"another partition of {name} has the location {directory}, or a part of it"
             )
@@ -357,7 +362,7 @@ def _add_partitions(
             loaded[directory] = values
             continue
         if committed is not None:
-            require_no_leftovers(context.fs, directory, committed)
+            require_no_leftovers(context, table, directory, committed)
         added.append(Partition(values, directory))
     for directory, values in loaded.items():
         named = dict(zip(table.partition_column_names, values, strict=True))
@@ -368,13 +373,22 @@ def _add_partitions(
     context.catalog.add_partitions(name, added, empty=True, seen=table)
 
 
+def _overlap_any(directory: str, places: Iterable[str]) -> bool:
+    resolve, path = real_paths(), real_path(directory)
+    return any(overlap(path, resolve(place)) for place in places)
+
+
 def _check_partition_location(
     context: Context, table: TableDefinition, values: tuple[str | None, ...], directory: str
 ) -> None:
     """Raise CatalogError for a location that belongs to another partition or table, or has files below the table."""
     if not lies_in(directory, table.location):
+        if may_lie_in(real_path(directory), real_path(table.location)):  # whose partitions have other names
+            raise errors.CatalogError(
+                f"{directory} lies in the directory of {table.name}: write LOCATION '{table.location}/...' by the table's own path"
+            )
         check_place(place_of_partition(table.name, directory), context)
-    elif lies_in(real_path(table.location), real_path(directory)):
+    elif may_lie_in(real_path(table.location), real_path(directory)):
         raise errors.CatalogError(
             f"{directory} is the directory of {table.name} itself: DROP PARTITION would delete the rows of other partitions; "
             "choose another directory, or leave out LOCATION"
@@ -384,7 +398,7 @@ def _check_partition_location(
         if "=" in path.partition("/")[0] and not _is_path_of(context, table, values, path):
             raise errors.CatalogError(f"{directory} is the directory of another partition of {table.name}")
     if table.kind is TableKind.PLAIN:
-        _require_no_acid_files(context, directory)
+        require_no_acid_files(context, directory)
     elif lies_in(directory, table.location):
         require_unoccupied(context, directory)
 
@@ -408,6 +422,7 @@ def drop_partitions(
 ) -> None:
     """Drop the chosen partitions and their files."""
     with exclusive_table(context, name) as (table, txn):
+        require_no_tags(context, table, "DROP PARTITION")
         chosen = choose(partitions_of(context, table) or ())
         if not chosen and not if_exists:
             raise errors.NoSuchPartitionError(f"{name} has no such partition: see SHOW PARTITIONS {name}")
@@ -415,32 +430,38 @@ def drop_partitions(
             require_listable(context, [partition.location for partition in chosen])
             *outside, _ = locations_to_remove(table, chosen)
             txn.lock([lock_of_location(one) for one in outside])  # others may take them before they are empty
-        if chosen and table.kind is not TableKind.PLAIN and context.store.maintained_by_hiveacid():
-            _drop_at_a_write_id(context, table, chosen, txn)
-        else:
-            if chosen and table.kind is not TableKind.PLAIN:
-                end_history(context, table, txn)
-            txn.require_open_in_store()
-            context.catalog.drop_partitions(name, chosen, table)
+        drop_from_catalog(context, table, chosen, txn)
         if not table.external:
             for partition in chosen:
                 remove_location(context, partition.location, table.kind, held=txn)
 
 
-def _drop_at_a_write_id(
+def drop_from_catalog(
     context: Context, table: TableDefinition, partitions: Sequence[Partition], held: Transaction
 ) -> None:
-    """Drop partitions in a transaction of its own, whose write id tells snapshots before it from those after it.
+    """Drop partitions, those of a transactional table in a transaction of its own; the caller deletes the files.
 
-    No directory records the removal. Readers compare this id with their snapshot after they have listed the files
-    (`table.read.visible_locations`), so it commits before the first file is deleted. ``held``: the transaction with the
-    lock on the table, under which the caller deletes the files.
+    Its write id tells snapshots before it from those after it, as no directory records the removal. Readers compare this id
+    with their snapshot after they have listed the files (`table.read.visible_locations`), so it commits before the first
+    file is deleted. ``held``: the transaction with the lock on the table.
     """
-    with context.transactions.scope(context.settings) as txn:
-        own = str(int(txn.write_id(table.name)))
+    transactional = bool(partitions) and table.kind is not TableKind.PLAIN
+    if not (transactional and context.store.maintained_by_hiveacid()):
+        if transactional:
+            end_history(context, table, held)
         held.require_open_in_store()
-        marked = table.with_properties({HISTORY_FROM.name: own, PARTITIONS_DROPPED.name: own})
-        txn.pending.drop_partitions(marked, partitions)
+        context.catalog.drop_partitions(table.name, partitions, table)
+        return
+    with context.transactions.scope(context.settings) as txn:
+        own = txn.write_id(table.name)
+        held.require_open_in_store()
+        txn.pending.drop_partitions(with_history_from(table, own), partitions)
+
+
+def with_history_from(table: TableDefinition, write_id: WriteId) -> TableDefinition:
+    """Return a definition by which no snapshot from before a change of its partitions, at this write id, is read any more."""
+    own = str(int(write_id))
+    return table.with_properties({HISTORY_FROM.name: own, PARTITIONS_DROPPED.name: own})
 
 
 def end_history(context: Context, table: TableDefinition, held: Transaction) -> None:

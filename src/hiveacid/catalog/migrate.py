@@ -1,6 +1,6 @@
 """Migration of tables from one store to another: it moves definitions, write ids and the progress of streams.
 
-No file changes. A metastore has no progress of streams, as it refuses them.
+No file changes. The progress of streams stays behind where one of the stores is a metastore.
 
 Only one store owns a table at any time. During the move the table is locked exclusively in both stores and marked in
 both. It is created in the new store and only then removed from the old one. Other clients refuse a table with the mark.
@@ -9,7 +9,7 @@ After an interruption the same call completes the migration.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field, replace
 
@@ -22,9 +22,11 @@ from hiveacid.config.property_definitions import (
     CONVERSION,
     HISTORY_FROM,
     LAYOUT_LEVEL,
+    MIGRATED_FROM,
     MIGRATION,
+    TAGS,
 )
-from hiveacid.core.format.names import LayoutLevel
+from hiveacid.core.format.names import LayoutLevel, ends_below
 from hiveacid.core.format.write_id_lists import ValidTxnList
 from hiveacid.core.model import (
     ConstraintKind,
@@ -38,6 +40,7 @@ from hiveacid.core.model import (
 )
 from hiveacid.core.schema.storage_formats import FileKind, file_kind
 from hiveacid.core.snapshot.change_feed import lost_history
+from hiveacid.core.snapshot.tags import TagName, parse_tags
 from hiveacid.core.transactions.locks_and_conflicts import LockComponent, LockType
 from hiveacid.orc.tail import read_tail
 from hiveacid.orc.wire_format import Compression
@@ -78,6 +81,7 @@ class MigratedTable:
     aborted: tuple[WriteId, ...] = ()
     visible: tuple[int, ...] = ()  # visibility transaction ids of directories that compactions made
     invalid: tuple[int, ...] = ()  # those of them that did not commit
+    hidden: tuple[str, ...] = ()  # directories that end below the `Partition.min_write_id`
     history_from: int = 0
 
 
@@ -213,18 +217,23 @@ class Migration:
             raise errors.TransactionStateError(
                 f"writers of {name} are still active (write ids {ids.open[:_MAX_IDS_SHOWN]}): wait until they end"
             )
-        roots = [p.location for p in partitions] or [table.location]
-        visible, history_from = self._on_disk(name, roots, row_ids=table.kind is TableKind.FULL_ACID)
+        places = {p.location: p.min_write_id for p in partitions} or {table.location: 0}
+        visible, hidden, history_from = self._on_disk(name, places, row_ids=table.kind is TableKind.FULL_ACID)
         invalid = tuple(sorted(txn_id for txn_id in visible if not _was_committed(table, txns, txn_id)))
+        shown = tuple(sorted(visible))
         return MigratedTable(
-            table, partitions, ids.high_watermark, ids.aborted, tuple(sorted(visible)), invalid, history_from
+            table, partitions, ids.high_watermark, ids.aborted, shown, invalid, hidden, history_from
         )
 
-    def _on_disk(self, table: TableName, roots: Sequence[str], *, row_ids: bool) -> tuple[set[int], int]:
+    def _on_disk(
+        self, table: TableName, places: Mapping[str, int], *, row_ids: bool
+    ) -> tuple[set[int], tuple[str, ...], int]:
+        """``places``: lowest write ids (`Partition.min_write_id`) by location."""
         visible: set[int] = set()
+        hidden: list[str] = []
         history_from = 0
-        for number, root in enumerate(roots):
-            self.watch(table, "listed", number, len(roots))
+        for number, (root, lowest) in enumerate(places.items()):
+            self.watch(table, "listed", number, len(places))
             if "://" in root:
                 raise errors.UnsupportedFeatureError(
                     f"{root}: only tables in local directories can be migrated"
@@ -235,10 +244,12 @@ class Migration:
                 continue
             for directory in directories:
                 name = directory.name
+                if ends_below(directory.path, lowest):
+                    hidden.append(f"{root}/{directory.path}")
                 history_from = max(history_from, lost_history(name, row_ids=row_ids))
                 if name.visibility_txn_id:
                     visible.add(int(name.visibility_txn_id))
-        return visible, history_from
+        return visible, tuple(hidden), history_from
 
     def _require_movable(self, state: MigratedTable) -> None:
         """Refuse a table that the target cannot hold, before anything is changed."""
@@ -249,10 +260,21 @@ class Migration:
             )
         if self.target.store.maintained_by_hiveacid():
             return
+        tag = next(iter(parse_tags(TAGS.of(table))), None)
+        if tag is not None:
+            raise errors.UnsupportedFeatureError(
+                f"{table.name} has the {TagName(tag)}, and Hive's cleaner would not keep its files: ALTER TABLE {table.name} DROP TAG "
+                f"IF EXISTS {tag} first"
+            )
         if state.invalid:
             raise errors.UnsupportedFeatureError(
                 f"{table.name} has directories of compactions that did not commit (transactions {state.invalid[:_MAX_IDS_SHOWN]}), "
                 "which a metastore would treat as committed: run the cleaner first (acid.clean())"
+            )
+        if state.hidden:
+            raise errors.UnsupportedFeatureError(
+                f"{state.hidden[0]} is older than its partition: it holds rows that were dropped, or of an aborted transaction, "
+                "which a metastore would show: run the cleaner first (acid.clean())"
             )
         if self.target.is_hive3 and state.visible:
             raise errors.UnsupportedFeatureError(
@@ -338,21 +360,22 @@ class Migration:
 
     def _translated(self, state: MigratedTable) -> TableDefinition:
         """Return the definition for the target, with the migration's mark."""
-        changed = {MIGRATION.name: self._mark_in_target}
+        known_as = [name for name in (MIGRATED_FROM.of(state.table), state.table.incarnation) if name]
+        changed = {MIGRATION.name: self._mark_in_target, MIGRATED_FROM.name: ",".join(known_as)}
         if self.source.is_hive3 and LAYOUT_LEVEL.of(state.table) is None:
             changed[LAYOUT_LEVEL.name] = LayoutLevel.HIVE3.value  # so that it can go back there
         if not self.source.store.maintained_by_hiveacid() and state.history_from:
             # Hive's cleaner does not record what it removed
             changed[HISTORY_FROM.name] = str(state.history_from)
-        if state.visible and self.target.store.maintained_by_hiveacid():
-            changed[ADOPTED_TXN.name] = str(state.visible[-1])
+        # also 0: a table that was adopted may hold update events of ACID v1
+        if (state.visible or ADOPTED_TXN.of(state.table)) and self.target.store.maintained_by_hiveacid():
+            changed[ADOPTED_TXN.name] = str(max(state.visible, default=0))
             if state.invalid:
                 changed[ADOPTED_INVALID.name] = ",".join(map(str, state.invalid))
         unmarked = state.table.without_properties(ADOPTED_TXN.name, ADOPTED_INVALID.name, MIGRATION.name)
         constraints = self.source.store.constraints(state.table, keys=True)
-        if (
-            not self.target.store.maintained_by_hiveacid()
-        ):  # it knows a foreign key only beside the other table
+        # it knows a foreign key only beside the other table
+        if not self.target.store.maintained_by_hiveacid():
             constraints = tuple(one for one in constraints if one.kind is not ConstraintKind.FOREIGN_KEY)
         return replace(unmarked.with_properties(changed), incarnation="", constraints=constraints)
 

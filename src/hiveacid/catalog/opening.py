@@ -92,7 +92,7 @@ def _require_accessible(directory: Path) -> None:
 
 
 def require_existing_warehouse(warehouse: str | None, store: str | None, *, mounted: bool = False) -> None:
-    """Raise ConfigError if opening would create a warehouse or an SQLite store, for readers that must not create one.
+    """Raise ConfigError if opening would create a warehouse or an SQLite store, for callers that must not create one.
 
     ``mounted``: require the directory of a local warehouse with a store elsewhere, too. Commands that read no files do
     without it.
@@ -118,7 +118,7 @@ def require_existing_warehouse(warehouse: str | None, store: str | None, *, moun
         )
 
 
-def announce_new_warehouse(warehouse: str, store: str | None) -> str | None:
+def new_warehouse_notice(warehouse: str, store: str | None) -> str | None:
     """Return a line about the local warehouse that a command is about to create; None if there is one.
 
     Raises ConfigError if the directory above it does not exist either (a misspelt path).

@@ -10,28 +10,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from hiveacid import errors
 from hiveacid.catalog.opening import begin_session, open_store, require_existing_warehouse
 from hiveacid.config import Settings
-from hiveacid.core.format.names import (
-    FLUSH_LENGTH_SUFFIX,
-    METADATA_FILE,
-    BaseName,
-    DeltaName,
-    parse_directory,
-)
+from hiveacid.core.format.names import FLUSH_LENGTH_SUFFIX, METADATA_FILE, BaseName, DeltaName, layout_name
 from hiveacid.core.format.write_id_lists import ValidWriteIdList
 from hiveacid.core.model import TableKind, TableName
 from hiveacid.core.schema.location_overlap import STORE_DIRECTORY, STORE_FILE, Place, lies_in
 from hiveacid.core.snapshot.directory_listing import is_own_staging
 from hiveacid.core.transactions.locks_and_conflicts import LockComponent, LockType
-from hiveacid.errors import (
-    BadDirectoryNameError,
-    ConfigError,
-    MissingDirectoryError,
-    StorageError,
-    UnsupportedFeatureError,
-    first_few,
-)
 from hiveacid.ports.clock import Clock
 from hiveacid.ports.store import WarehouseStore
 from hiveacid.ports.transactions import current_write_ids_of
@@ -46,7 +33,7 @@ if TYPE_CHECKING:
 
 
 def relocate(warehouse: str | None, store: str | None, clock: Clock, *, keep_outside: bool) -> Relocation:
-    """Make a copied or moved warehouse with a store that is a file independent of the original (`home.relocate`).
+    """Make a copied or moved warehouse with a store that is a file independent of the original (`stores.sql.store.relocate`).
 
     Raises UnsupportedFeatureError for a server, which keeps absolute locations and has no place.
     """
@@ -55,7 +42,7 @@ def relocate(warehouse: str | None, store: str | None, clock: Clock, *, keep_out
 
     require_existing_warehouse(warehouse, store)
     if is_metastore(store) or (store is not None and file_of(store) is None):
-        raise UnsupportedFeatureError(
+        raise errors.UnsupportedFeatureError(
             "only a store that is a file has a place: one on a server keeps absolute locations. Tables whose files were moved are "
             "dropped as external ones, and adopted at their new place"
         )
@@ -95,9 +82,11 @@ def back_up(warehouse: str, target: str, clock: Clock) -> BackUp:
     require_existing_warehouse(warehouse, None)
     place = Path(absolute(target))
     if not is_local(target) or lies_in(real_path(str(place)), real_path(absolute(warehouse))):
-        raise ConfigError(f"the copy cannot be at {target}: give a new local directory outside the warehouse")
+        raise errors.ConfigError(
+            f"the copy cannot be at {target}: give a new local directory outside the warehouse"
+        )
     if place.exists() and (not place.is_dir() or any(place.iterdir())):
-        raise ConfigError(f"{place} is not an empty directory: give a new directory for the copy")
+        raise errors.ConfigError(f"{place} is not an empty directory: give a new directory for the copy")
     store, root = open_store(warehouse, None, Settings(), clock)
     with closing(store):
         settings, transactions = begin_session(store, {}, clock, "hiveacid backup")
@@ -106,7 +95,7 @@ def back_up(warehouse: str, target: str, clock: Clock) -> BackUp:
             try:
                 return _copy(store, root, place, clock, txn)
             except OSError as error:
-                raise StorageError(f"the copy to {place} could not be completed: {error}") from error
+                raise errors.StorageError(f"the copy to {place} could not be completed: {error}") from error
 
 
 def _lock_all(store: WarehouseStore, txn: Transaction) -> None:
@@ -148,12 +137,12 @@ def _copy(store: WarehouseStore, root: str, place: Path, clock: Clock, txn: Tran
     copying.directory(Path(root), place, None)
     txn.require_open_in_store()  # otherwise the cleaner may have deleted files meanwhile
     if copying.missing:
-        raise StorageError(
-            f"files vanished while they were copied ({first_few(copying.missing)}): remove {place} and run the command again"
+        raise errors.StorageError(
+            f"files vanished while they were copied ({errors.first_few(copying.missing)}): remove {place} and run the command again"
         )
     if copying.merged:
-        raise StorageError(
-            f"compactions ran while files were copied ({first_few(copying.merged)}), and may hold rows that are not of the "
+        raise errors.StorageError(
+            f"compactions ran while files were copied ({errors.first_few(copying.merged)}), and may hold rows that are not of the "
             f"copy: remove {place} and run the command again"
         )
     resolve = real_paths()
@@ -186,7 +175,7 @@ class _Copying:
         ids = self.lists.get(table) if table is not None else ids
         try:
             found = LocalFileSystem().list_directory(str(source))
-        except MissingDirectoryError:
+        except errors.MissingDirectoryError:
             self._note_missing(source, ids)
             return
         target.mkdir(exist_ok=True)
@@ -205,7 +194,7 @@ class _Copying:
 
     def _is_later(self, name: str, ids: ValidWriteIdList | None) -> bool:
         """Tell whether a directory was written after the store was copied: the copy will give out its ids again."""
-        parsed = None if ids is None else _directory_name(name)
+        parsed = None if ids is None else layout_name(name)
         return (
             ids is not None
             and parsed is not None
@@ -219,7 +208,7 @@ class _Copying:
         is not committed in the copy is read only if it is compacted, which its metadata file tells; a delta without a
         committed id is not read.
         """
-        parsed = None if ids is None else _directory_name(path.name)
+        parsed = None if ids is None else layout_name(path.name)
         if ids is None or parsed is None or not _may_be_compacted(parsed) or str(path) in self.compacted:
             return
         is_read = ids.count_valid(*parsed.span) > 0
@@ -241,16 +230,16 @@ class _Copying:
 
     def _note_missing(self, path: Path, ids: ValidWriteIdList | None) -> None:
         """Note a file or directory that vanished, unless its write ids are not committed: aborts delete theirs at any time."""
-        parsed = _directory_name(path.name) or _directory_name(path.parent.name)
+        parsed = layout_name(path.name) or layout_name(path.parent.name)
         if ids is None or parsed is None or ids.count_valid(*parsed.span):
             self.missing.append(str(path))
 
 
 def _possibly_compacted(root: str) -> Iterator[str]:
     """Return the directories below a warehouse that a compaction at layout level hive3 may have made."""
-    with suppress(MissingDirectoryError):
+    with suppress(errors.MissingDirectoryError):
         for entry in LocalFileSystem().list_directory(root):
-            path, parsed = f"{root}/{entry.path}", _directory_name(entry.path)
+            path, parsed = f"{root}/{entry.path}", layout_name(entry.path)
             if entry.is_dir and parsed is None:
                 yield from _possibly_compacted(path)
             elif entry.is_dir and parsed is not None and _may_be_compacted(parsed):
@@ -261,10 +250,3 @@ def _may_be_compacted(name: BaseName | DeltaName) -> bool:
     return not name.visibility_txn_id and (
         isinstance(name, BaseName) or name.min_write_id < name.max_write_id
     )
-
-
-def _directory_name(name: str) -> BaseName | DeltaName | None:
-    try:
-        return parse_directory(name)
-    except BadDirectoryNameError:
-        return None

@@ -82,10 +82,7 @@ def ingest(
     began = clock.now()
     with connection.opened_store() as store:
         stream = Connection(
-            name,
-            store=store,
-            partition=options.partition_spec(partition),
-            agent="hiveacid ingest",
+            name, store=store, partition=options.partition_spec(partition), agent="hiveacid ingest"
         )
         reading = _Reading(files)
         show_progress = _progress(began, clock.now, reading)
@@ -136,7 +133,7 @@ def _create_table(
     from hiveacid.core.model import TableDefinition  # noqa: PLC0415
     from hiveacid.core.schema.storage_formats import ORC  # noqa: PLC0415
     from hiveacid.core.schema.types import quote_name  # noqa: PLC0415
-    from hiveacid.streaming.infer_columns import columns_of_json, columns_of_text  # noqa: PLC0415
+    from hiveacid.streaming.text_lines import columns_of_json, columns_of_text  # noqa: PLC0415
 
     with connection.opened_store(existing=False):
         pass  # a new warehouse is made, and announced

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
+from functools import wraps
 from importlib.util import find_spec
 from itertools import chain
 from math import isfinite
@@ -102,10 +103,7 @@ class ConnectionOptions:
 
     def require_warehouse(self, *, existing: bool = True, quiet: bool = False) -> None:
         """Raise UsageError without a warehouse, and ConfigError for a missing one unless it may be created."""
-        from hiveacid.catalog.opening import (  # noqa: PLC0415 - keeps --help fast
-            announce_new_warehouse,
-            require_existing_warehouse,
-        )
+        from hiveacid.catalog.opening import new_warehouse_notice, require_existing_warehouse  # noqa: PLC0415 - keeps --help fast
         from hiveacid.stores.hms.metastores import is_metastore  # noqa: PLC0415
 
         if not self.warehouse and not is_metastore(self.store):
@@ -113,7 +111,7 @@ class ConnectionOptions:
         if existing:
             require_existing_warehouse(self.warehouse, self.store)
         elif self.warehouse:
-            line = announce_new_warehouse(self.warehouse, self.store)
+            line = new_warehouse_notice(self.warehouse, self.store)
             if line is not None and not quiet:
                 click.echo(line, err=True)
 
@@ -144,23 +142,29 @@ def require_pyspark() -> None:
         raise ConfigError("PySpark is not installed: pip install 'hiveacid[spark]'")
 
 
+def grouped_options(name: str, group: type[object], options: Sequence[Callable[[F], F]]) -> Callable[[F], F]:
+    """Add options whose values the command gets as one, ``name``: a dataclass with a field for each."""
+
+    def add(command: F) -> F:
+        @wraps(command)
+        def wrapper(**values: object) -> object:
+            own = {one.name: values.pop(one.name) for one in fields(group)}  # type: ignore[arg-type]
+            return command(**values, **{name: group(**own)})
+
+        grouped: F = wrapper  # type: ignore[assignment]
+        for option in reversed(options):
+            grouped = option(grouped)
+        return grouped
+
+    return add
+
+
 def connection_options(command: F) -> F:
     """Add -w, --store, --conf and --verbose; the command gets a `ConnectionOptions` as ``connection``.
 
     An expected error of the command ends it as in `exit_on_errors`.
     """
-
-    def wrapper(
-        *, warehouse: str | None, store: str | None, conf: tuple[str, ...], verbose: bool, **more: object
-    ) -> object:
-        with exit_on_errors():
-            return command(connection=ConnectionOptions(warehouse, store, conf, verbose), **more)
-
-    wrapper.__name__, wrapper.__doc__ = command.__name__, command.__doc__
-    wrapper.__click_params__ = getattr(command, "__click_params__", [])  # type: ignore[attr-defined]
-    for option in reversed(_CONNECTION_OPTIONS):
-        wrapper = option(wrapper)
-    return wrapper  # type: ignore[return-value]
+    return grouped_options("connection", ConnectionOptions, _CONNECTION_OPTIONS)(exit_on_errors()(command))
 
 
 def without_password(context: click.Context, parameter: click.Parameter, value: str | None) -> str | None:
@@ -214,8 +218,7 @@ def parse_settings(settings: Sequence[str]) -> list[tuple[str, str]]:
     from hiveacid.config import Settings  # noqa: PLC0415 - keeps --help fast
 
     pairs = parse_pairs("--set", settings)
-    with exit_on_errors():
-        Settings.of(dict(pairs))
+    Settings.of(dict(pairs))
     return pairs
 
 

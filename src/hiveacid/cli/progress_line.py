@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from hiveacid.spark.session.capabilities import SparkEnvironment
+    from hiveacid.spark.session.environment import SparkEnvironment
     from hiveacid.spark.session.running_jobs_and_plans import Progress
 
 _SILENT = 0.5  # seconds that need no line

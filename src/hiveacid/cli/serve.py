@@ -16,12 +16,12 @@ from hiveacid.cli.options import (
     Seconds,
     connection_options,
     exit_on_errors,
+    grouped_options,
     parse_settings,
     require_pyspark,
     settings_option,
 )
-from hiveacid.cli.processes import log_to
-from hiveacid.cli.services import run_until_signal, watch_jvm
+from hiveacid.cli.processes import log_to, run_until_signal, watch_jvm
 from hiveacid.config import setting_definitions
 from hiveacid.serve.authentication import Anyone, Authentication, Kerberos, Ldap, PasswordFile, hash_line
 
@@ -76,6 +76,20 @@ def _new_user(context: click.Context, parameter: click.Parameter, value: str | N
     context.exit(0)
 
 
+_login_options = grouped_options("logins", _LoginOptions, (
+    click.option("--password-file", type=_FILE, help="Users with hashed passwords, a line each (--new-user)."),
+    click.option("--new-user", metavar="NAME", callback=_new_user, is_eager=True, expose_value=False,
+                  help="Ask for a password, print the user's line for --password-file, and end."),
+    click.option("--ldap", metavar="URL", help="Check passwords by a bind at this server: ldaps://HOST[:PORT]."),
+    click.option("--ldap-user-dn", metavar="DN", help="Name to bind as: uid={user},ou=people,dc=example,dc=com."),
+    click.option("--ldap-ca", type=_FILE, help="Certificates of the LDAP server's authority (PEM)."),
+    click.option(
+        "--keytab", type=_FILE, help="Accept Kerberos tickets for the principal whose key is in this file."
+    ),
+    click.option("--principal", metavar="NAME", help="Principal of this server: hive/HOST@REALM."),
+))  # fmt: skip
+
+
 @click.command()
 @click.option("--host", default="127.0.0.1", show_default=True, metavar="ADDRESS",
               help="Address to listen on; one that other machines reach needs authentication and TLS.")  # fmt: skip
@@ -86,16 +100,7 @@ def _new_user(context: click.Context, parameter: click.Parameter, value: str | N
 @click.option("--host-name", "names", multiple=True, metavar="NAME",
               help="With --http: another name of this machine (Host header); may be repeated.")  # fmt: skip
 @click.option("--master", metavar="URL", help="Spark's master (default: local[*]).")
-@click.option("--password-file", type=_FILE, help="Users with hashed passwords, a line each (--new-user).")
-@click.option("--new-user", metavar="NAME", callback=_new_user, is_eager=True, expose_value=False,
-              help="Ask for a password, print the user's line for --password-file, and end.")  # fmt: skip
-@click.option("--ldap", metavar="URL", help="Check passwords by a bind at this server: ldaps://HOST[:PORT].")
-@click.option("--ldap-user-dn", metavar="DN", help="Name to bind as: uid={user},ou=people,dc=example,dc=com.")
-@click.option("--ldap-ca", type=_FILE, help="Certificates of the LDAP server's authority (PEM).")
-@click.option(
-    "--keytab", type=_FILE, help="Accept Kerberos tickets for the principal whose key is in this file."
-)
-@click.option("--principal", metavar="NAME", help="Principal of this server: hive/HOST@REALM.")
+@_login_options
 @click.option("--certificate", type=_FILE, help="Answer over TLS with this certificate chain (PEM).")
 @click.option(
     "--private-key", type=_FILE, help="Private key of the certificate, if its file does not contain it."
@@ -124,12 +129,7 @@ def serve(
     http: bool,
     names: tuple[str, ...],
     master: str | None,
-    password_file: Path | None,
-    ldap: str | None,
-    ldap_user_dn: str | None,
-    ldap_ca: Path | None,
-    keytab: Path | None,
-    principal: str | None,
+    logins: _LoginOptions,
     certificate: Path | None,
     private_key: Path | None,
     idle_timeout: float,
@@ -156,8 +156,7 @@ def serve(
 
     pairs = dict(parse_settings(settings))
     log_to(sys.stderr, style, log_level)
-    logins = _LoginOptions(password_file, ldap, ldap_user_dn, ldap_ca, keytab, principal)
-    with exit_on_errors(), ExitStack() as stack:
+    with ExitStack() as stack:
         options = ServerOptions.of(
             host, port, logins.authentication(), names, certificate, private_key, http=http,
             limits=ClientLimits(idle=idle_timeout),

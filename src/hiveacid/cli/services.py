@@ -1,11 +1,10 @@
-"""``hiveacid services``: a process that runs initiator, workers, cleaner and housekeeper; and the log of such processes."""
+"""``hiveacid services``: a process that runs initiator, workers, cleaner and housekeeper."""
 
 from __future__ import annotations
 
 import json
 import logging
 import sys
-import time
 from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import asdict
@@ -24,21 +23,17 @@ from hiveacid.cli.options import (
     require_pyspark,
     settings_option,
 )
-from hiveacid.cli.processes import log_to, stop_signals
+from hiveacid.cli.processes import log_to, run_until_signal, watch_jvm
 from hiveacid.cli.web import DEFAULT_PORT, GateOptions, gate_options, web_server
 from hiveacid.config import setting_definitions
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
     from hiveacid.services import Services, Turn
     from hiveacid.services.monitoring import Endpoint
-    from hiveacid.spark.session.jvm_process import JvmWatch
     from hiveacid.web.server import WebServer
 
 logger = logging.getLogger(__name__)
 
-_UNWINDING_SECONDS = 20.0  # for sessions and Spark to end after the grace of a stop signal
 _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 
 
@@ -132,8 +127,8 @@ def services(
 ) -> None:
     """Compact and clean in the background, until SIGTERM or SIGINT.
 
-    Without --initiator, --workers, --cleaner or --housekeeper, the process runs all of them, with one worker. With a Hive
-    Metastore it runs a worker only, because the other services are Hive's. Several processes, on several machines, may
+    Without --initiator, --workers, --cleaner or --housekeeper, the process runs all of them, with as many workers as
+    hive.compactor.worker.threads says and without a cleaner if hive.compactor.cleaner.on is false. With a Hive Metastore it runs a worker only, because the other services are Hive's. Several processes, on several machines, may
     share a store: no two of them take the same job. The log goes to standard error.
     """
     require_pyspark()
@@ -154,7 +149,7 @@ def services(
         raise click.UsageError("--token-file is for the answers of --port: give it, too")
     pairs = parse_settings(settings)
     log_to(sys.stderr, style, log_level)
-    with exit_on_errors(), ExitStack() as stack:
+    with ExitStack() as stack:
         endpoint = pages = None
         if web_port is not None:
             pages = partial(web_server, gate.gate(listen, names, certificate, private_key), web_port)
@@ -186,16 +181,6 @@ def services(
             _run(service_set, endpoint, grace, pages)
 
 
-def watch_jvm(spark: SparkSession, endpoint: Endpoint | None) -> JvmWatch:
-    """Watch the JVM of this process; the probes tell of its silence."""
-    from hiveacid.spark.session.jvm_process import JvmWatch  # noqa: PLC0415 - imports PySpark
-
-    watch = JvmWatch.of(spark)
-    if endpoint is not None:
-        endpoint.watch_jvm(watch.answers)
-    return watch
-
-
 def _run(
     service_set: Services, endpoint: Endpoint | None, grace: float, pages: Callable[..., WebServer] | None
 ) -> None:
@@ -224,33 +209,6 @@ def _run(
         if pages is not None:
             stack.enter_context(pages(context, context.settings, context.warehouse, lambda: runner.loops))
         run_until_signal(start, stop, watch, grace, spark)
-
-
-def run_until_signal(
-    start: Callable[[], None],
-    stop: Callable[[bool], None],
-    watch: JvmWatch,
-    grace: float,
-    spark: SparkSession,
-) -> None:
-    """Start, wait for SIGTERM or SIGINT, and stop; a second signal raises KeyboardInterrupt.
-
-    The process is killed if the stop takes longer than ``grace`` and the time for unwinding. Raises HiveAcidError if the
-    JVM ends or hangs. ``stop`` is told whether a signal came, so that there is the grace for clients and jobs to end.
-    """
-    from hiveacid.spark.session.jvm_process import end_process_after  # noqa: PLC0415 - imports PySpark
-
-    with stop_signals() as signals:
-        start()
-        try:
-            while not signals:
-                watch.require_alive()
-                time.sleep(0.2)
-        finally:
-            logger.info("stopping")
-            end_process_after(grace + _UNWINDING_SECONDS, spark)
-            stop(bool(signals))
-    logger.info("stopped")
 
 
 def _print_turn(turn: Turn) -> None:

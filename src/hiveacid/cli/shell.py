@@ -99,10 +99,7 @@ def shell(
     if find_spec("prompt_toolkit") is None:
         raise ConfigError("the shell edits lines with prompt_toolkit: pip install 'hiveacid[shell]'")
     # PySpark has replaced Python's handler of Ctrl-C by its own
-    with (
-        connection.session(new=True, settings=pairs) as session,
-        on_interrupt(signal.default_int_handler),
-    ):
+    with connection.session(new=True, settings=pairs) as session, on_interrupt(signal.default_int_handler):
         version = session.context.env.spark.version
         click.echo(
             f"hiveacid {hiveacid.__version__} on Spark {version}, {session.context.warehouse}", err=True

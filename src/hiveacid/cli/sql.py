@@ -123,7 +123,7 @@ def _run_command(
     Raises StatementError for a variable without a value, and for a script that cannot be read.
     """
     from hiveacid.errors import StatementError  # noqa: PLC0415 - keeps --help fast
-    from hiveacid.spark.parser.relations import substitute_variables  # noqa: PLC0415 - imports PySpark
+    from hiveacid.spark.session.jvm import substitute_variables  # noqa: PLC0415 - imports PySpark
 
     conf = session.context.env.spark.conf
     if conf.get("spark.sql.variable.substitute", "true") == "true":

@@ -17,9 +17,8 @@ import click
 
 from hiveacid.cli.options import (
     ConnectionOptions,
-    F,
     connection_options,
-    exit_on_errors,
+    grouped_options,
     parse_settings,
     settings_option,
 )
@@ -67,7 +66,7 @@ class GateOptions:
         return Gate.of(access, self.operators, self.password_file, self.user_header, self.proxy)
 
 
-_GATE_OPTIONS = (
+gate_options = grouped_options("gate", GateOptions, (
     click.option(
         "--password-file", type=_FILE, help="Users who may log in, as for hiveacid serve (serve --new-user)."
     ),
@@ -85,30 +84,8 @@ _GATE_OPTIONS = (
         "--proxy-token-file", type=_FILE,
         help="The proxy must send this file's text (Authorization: Bearer TEXT); needed for one on this machine.",
     ),
-)  # fmt: skip
-
-
-def gate_options(command: F) -> F:
-    """Add the options of `GateOptions`; the command gets one as ``gate``."""
-
-    def wrapper(
-        *,
-        password_file: Path | None,
-        operators: tuple[str, ...],
-        user_header: str | None,
-        proxy: str | None,
-        proxy_token_file: Path | None,
-        **more: object,
-    ) -> object:
-        return command(
-            gate=GateOptions(password_file, operators, user_header, proxy, proxy_token_file), **more
-        )
-
-    wrapper.__name__, wrapper.__doc__ = command.__name__, command.__doc__
-    wrapper.__click_params__ = getattr(command, "__click_params__", [])  # type: ignore[attr-defined]
-    for option in reversed(_GATE_OPTIONS):
-        wrapper = option(wrapper)
-    return wrapper  # type: ignore[return-value]
+))  # fmt: skip
+"""Add the options of `GateOptions`; the command gets one as ``gate``."""
 
 
 def web_server(
@@ -169,7 +146,7 @@ def web(
 
     pairs = dict(parse_settings(settings))
     log_to(sys.stderr, style, log_level)
-    with exit_on_errors(), ExitStack() as stack:
+    with ExitStack() as stack:
         checked = gate.gate(host, names, certificate, private_key)
         access = stack.enter_context(connection.standalone_access())
         signals = stack.enter_context(stop_signals())

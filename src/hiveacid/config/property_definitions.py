@@ -23,7 +23,7 @@ from hiveacid.config.setting_types import (
     parse_int,
 )
 from hiveacid.core import model
-from hiveacid.core.compaction.quiet_hours import parse_quiet_hours
+from hiveacid.core.compaction.initiation_and_retry_policy import parse_quiet_hours
 from hiveacid.core.model import TableDefinition
 from hiveacid.core.schema import evolution, storage_formats
 
@@ -56,6 +56,11 @@ class TableProperty:
         """Return the text of the property of a table; None if the table does not have it."""
         return table.property(self.name)
 
+    def is_set(self, *groups: Iterable[tuple[str, str]]) -> bool:
+        """Tell whether one of these groups of properties (of a table, its database, a partition) has the property as true."""
+        texts = [text for group in groups for key, text in group if key.lower() == self.name]
+        return any(text.strip().lower() == "true" for text in texts)
+
     def check(self, text: str) -> None:
         """Raise ConfigError for a text that is not a value of this kind. Kinds such as ``text`` accept every text."""
         if " | " in self.kind:
@@ -66,10 +71,7 @@ class TableProperty:
 
 # --- kind of the table --------------------------------------------------------------------------
 TRANSACTIONAL = TableProperty(
-    model.TRANSACTIONAL,
-    "true",
-    "absent",
-    "Makes the table transactional. It cannot be undone.",
+    model.TRANSACTIONAL, "true", "absent", "Makes the table transactional. It cannot be undone."
 )
 TRANSACTIONAL_PROPERTIES = TableProperty(
     model.TRANSACTIONAL_PROPERTIES,
@@ -263,16 +265,10 @@ RECORD_DELIMITER = TableProperty(
     "Hadoop",
 )
 SKIP_HEADER_LINES = TableProperty(
-    "skip.header.line.count",
-    "int",
-    "0",
-    "Number of header lines to skip in each file. Only 0 is accepted.",
+    "skip.header.line.count", "int", "0", "Number of header lines to skip in each file. Only 0 is accepted."
 )
 SKIP_FOOTER_LINES = TableProperty(
-    "skip.footer.line.count",
-    "int",
-    "0",
-    "Number of footer lines to skip in each file. Only 0 is accepted.",
+    "skip.footer.line.count", "int", "0", "Number of footer lines to skip in each file. Only 0 is accepted."
 )
 
 # --- kept by hiveacid and other engines ---------------------------------------------------------
@@ -301,7 +297,14 @@ PARTITIONS_DROPPED = TableProperty(
     "hiveacid.partitions.dropped",
     "int",
     "absent",
-    "Write id of the last DROP PARTITION or PARTITION RENAME. A snapshot from before it cannot be read any more.",
+    "Write id of the last DROP PARTITION, PARTITION RENAME or MSCK that took in files. A snapshot from before it cannot be read any more.",
+    "hiveacid",
+)
+TAGS = TableProperty(
+    "hiveacid.tags",
+    "text",
+    "absent",
+    "Tags of ALTER TABLE CREATE TAG: the write ids of each, and until when (ms) its state is kept.",
     "hiveacid",
 )
 CONVERSION = TableProperty(
@@ -317,6 +320,13 @@ MIGRATION = TableProperty(
     "text",
     "absent",
     "`to` or `from` and the other store of a table that `hiveacid migrate` is moving. The table cannot be used until the move has ended.",
+    "hiveacid",
+)
+MIGRATED_FROM = TableProperty(
+    "hiveacid.migrated.from",
+    "text",
+    "absent",
+    "Ids that the table had in other stores before `hiveacid migrate` moved it. Streaming queries know it by them.",
     "hiveacid",
 )
 LAST_DDL_TIME = TableProperty(
@@ -340,8 +350,10 @@ RESERVED_PROPERTIES = frozenset(
             ADOPTED_INVALID,
             HISTORY_FROM,
             PARTITIONS_DROPPED,
+            TAGS,
             CONVERSION,
             MIGRATION,
+            MIGRATED_FROM,
         )
     }
 )

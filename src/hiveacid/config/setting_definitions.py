@@ -16,16 +16,16 @@ from hiveacid.config.setting_types import (
     Value,
     choice,
     count,
-    decimal_number,
     divide_into_sections,
     duration,
     flag,
+    parse_float,
     parse_int,
     parse_lineage_target,
     size,
     text,
 )
-from hiveacid.core.compaction.quiet_hours import parse_quiet_hours
+from hiveacid.core.compaction.initiation_and_retry_policy import parse_quiet_hours
 from hiveacid.errors import ConfigError, did_you_mean
 
 
@@ -43,7 +43,8 @@ TXN_TIMEOUT = duration(
     "hive.txn.timeout",
     "300s",
     # the shares are in ``transactions.heartbeats``
-    "A transaction without a heartbeat for this long is aborted. Heartbeats are sent at half of it, on a Hive Metastore at a third of the metastore's.",
+    "A transaction without a heartbeat for this long is aborted. Heartbeats are sent at half of it, at least every 150 s, and on "
+    "a Hive Metastore at a third of the metastore's.",
     positive=True,
 )
 MAX_OPEN_TXNS = count(
@@ -105,13 +106,17 @@ DML_EVENTS = choice(
 DROP_IGNORES_NONEXISTENT = flag(
     "hive.exec.drop.ignorenonexistent",
     "true",
-    "DROP TABLE and DROP VIEW of what does not exist are no errors, as with IF EXISTS. In native sessions Spark "
-    "carries such statements out, and raises its error.",
+    "DROP TABLE, DROP VIEW and DROP PARTITION of what does not exist are no errors, as with IF EXISTS. In native sessions "
+    "Spark carries out DROP TABLE and DROP VIEW of a missing one, and raises its error.",
+)
+MSCK_PATH_VALIDATION = choice(
+    "hive.msck.path.validation",
+    ("throw", "skip", "ignore"),
+    "What MSCK REPAIR TABLE does at a directory that it cannot take: throw raises an error, skip reports it and goes on. "
+    "ignore also takes values whose characters Hive would write as %XX; directories that are no partition's are left.",
 )
 MERGE_CARDINALITY_CHECK = flag(
-    "hive.merge.cardinality.check",
-    "true",
-    "MERGE fails if a target row matches more than one source row.",
+    "hive.merge.cardinality.check", "true", "MERGE fails if a target row matches more than one source row."
 )
 DYNAMIC_PARTITION = flag(
     "hive.exec.dynamic.partition",
@@ -185,7 +190,7 @@ SMALL_CHANGES = size(
     "An UPDATE, DELETE or MERGE of few rows runs in the driver, without jobs that scan or write, if it has to read at most so "
     "many bytes there: the columns of its condition and, where rows change, the stripes that have some of them. The limit is "
     "16 times as high if the driver reads them sooner than the processors of the executors; with a local master it always "
-    "does. The driver also writes INSERT of VALUES and, with a local master, compaction of at most 16 MB. 0: never.",
+    "does. The driver also writes INSERT of VALUES and compaction of at most 16 MB. 0: never.",
     "none: all statements are jobs",
 )
 CHANGES_BY = choice(
@@ -218,12 +223,12 @@ BROADCAST_DELETE_EVENTS = count(
     "none: Hive has no such join",
     minimum=0,
 )
-KEEP_LISTINGS = flag(
-    "hiveacid.read.keep.listings",
+FILE_RECORDS = flag(
+    "hiveacid.read.file.records",
     "true",
-    "Keep the listings of directories on local disks. Before a listing is used again, the modification times of its "
-    "directories are checked. false: every query lists all directories that it reads.",
-    "none",
+    "Plan reads from the files that commits have recorded in a store of hiveacid's own, where these records are complete. "
+    "false: every read lists the directories, and reads the footers.",
+    "none: a Hive Metastore has no such records",
 )
 
 # --- compaction ---------------------------------------------------------------------------------
@@ -249,10 +254,12 @@ DELTA_NUM_THRESHOLD = count(
     "10",
     "More delta directories than this cause a minor compaction, or a major one if there is no base.",
 )
-DELTA_PCT_THRESHOLD = decimal_number(
+DELTA_PCT_THRESHOLD = Setting(
     "hive.compactor.delta.pct.threshold",
     "0.1",
     "Deltas larger than this fraction of the base cause a major compaction.",
+    "float",
+    parse_float,
 )
 ABORTED_TXN_THRESHOLD = count(
     "hive.compactor.abortedtxn.threshold",
@@ -445,7 +452,7 @@ SECTIONS: tuple[Section[AnySetting], ...] = divide_into_sections(
     tuple(globals().values()),
     (
         ("Transactions and locks", TXN_TIMEOUT),
-        ("Statements", MERGE_CARDINALITY_CHECK),
+        ("Statements", DROP_IGNORES_NONEXISTENT),
         ("Files", ORC_COMPRESS),
         ("Reading", EVENTS_IN_MEMORY),
         ("Compaction", INITIATOR_ON),

@@ -148,19 +148,8 @@ def count(
     return Setting(name, default, doc, "int", parse, difference_from_hive)
 
 
-def decimal_number(name: str, default: str, doc: str) -> Setting[float]:
-    """Make a setting that is a decimal number."""
-    return Setting(name, default, doc, "float", parse_float)
-
-
 def duration(
-    name: str,
-    default: str,
-    doc: str,
-    *,
-    bare_unit: str = "s",
-    positive: bool = False,
-    negative: bool = False,
+    name: str, default: str, doc: str, *, bare_unit: str = "s", positive: bool = False, negative: bool = False
 ) -> Setting[float]:
     """Make a setting that is a duration; a bare number is in ``bare_unit``.
 

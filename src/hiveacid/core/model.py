@@ -122,6 +122,15 @@ class TableDefinition:
     incarnation: str = field(default="", compare=False)
     constraints: tuple[Constraint, ...] = ()
 
+    @property
+    def unique_id(self) -> str:
+        """Return an id that no other table of the store has.
+
+        RENAME keeps it, but not that of a table that Hive 3 made, whose incarnation is the second of its creation.
+        """
+        is_time = self.incarnation.endswith(" ")
+        return f"{self.incarnation}{self.name}" if is_time else self.incarnation
+
     def is_same_table(self, other: TableDefinition | None) -> bool:
         """Tell whether ``other`` defines this very table, perhaps altered since, not a later one of its name and directory."""
         return other is not None and other.incarnation == self.incarnation
@@ -179,7 +188,8 @@ class Partition:
     """A partition: one value text per partition column (None = the default partition), absolute location.
 
     ``min_write_id``: the lowest write id whose writer had not ended when the store recorded the partition. Directories of
-    lower ids can only be those of writers that were paused until after their abort, and no reader sees them.
+    lower ids can only be those of writers that were paused until after their abort, or what a DROP of an earlier partition of
+    these values could not delete, and no reader sees them.
     """
 
     values: tuple[str | None, ...]

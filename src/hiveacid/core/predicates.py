@@ -40,8 +40,8 @@ class Comparison:
     """Comparison ``column operator value`` of the column's own values, without the casts that Spark adds.
 
     ``values``: none for IS [NOT] NULL, two for BETWEEN, any number for IN, otherwise one. The value and the column are
-    compared exactly, as numbers, days or texts (by code points, with the padding of a char column). Only a float is compared
-    with the column's value as a DOUBLE. A whole number is an int, even if the text is ``5.0``. A time of Spark has its zone; a
+    compared exactly, as numbers, days or texts (by code points, with the padding of a char column). A float, or the value of a
+    float column, is compared as a DOUBLE. A whole number is an int, even if the text is ``5.0``. A time of Spark has its zone; a
     time without one is a wall clock.
     """
 

@@ -19,7 +19,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from hiveacid.errors import UnsupportedFeatureError
-from hiveacid.spark.session.capabilities import SparkEnvironment
+from hiveacid.spark.session.environment import SparkEnvironment
 from hiveacid.spark.session.jvm import active_session
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ def _portable_source() -> type[DataSource]:
     from pyspark.sql.datasource import DataSource  # noqa: PLC0415 - Spark 3.5 has no such API
 
     from hiveacid.datasource.data_source import HiveAcidDataSource  # noqa: PLC0415
-    from hiveacid.spark.session.worker_pickling import pickle_for_workers, unpickler  # noqa: PLC0415
+    from hiveacid.spark.session.python_workers import pickle_for_workers, unpickler  # noqa: PLC0415
 
     unpickle, pickled = unpickler(), pickle_for_workers(HiveAcidDataSource)
 

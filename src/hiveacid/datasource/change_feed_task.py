@@ -23,7 +23,8 @@ from hiveacid.core.snapshot.scan_plan import ScanFile
 from hiveacid.errors import UnsupportedFeatureError, acid_v1
 from hiveacid.orc.build_delete_bitmap import are_valid
 from hiveacid.orc.stored_values import arrow_schema
-from hiveacid.storage.local_file_system import LocalFileSystem
+from hiveacid.ports.file_system import FileSystem
+from hiveacid.storage.file_system_routing import AnyFileSystem
 from hiveacid.table.arrow_read.files_to_open import partition_scalars
 from hiveacid.table.arrow_read.live_rows import DeleteKeys, Keys
 from hiveacid.table.arrow_read.orc_file import OrcReader, int64_values, read_events
@@ -72,10 +73,11 @@ def read_file_changes(changes: FileChanges) -> Iterator[pa.RecordBatch]:
 
     Raises UnsupportedFeatureError for values that cannot be read correctly without Spark, BadFileError, StorageError.
     """
-    reader = OrcReader(LocalFileSystem(), changes.file, changes.table, changes.level)
+    fs = AnyFileSystem()
+    reader = OrcReader(fs, changes.file, changes.table, changes.level)
     if reader.has_events:
         raise acid_v1(changes.file.path)
-    deletions = _Deletions.of(changes)
+    deletions = _Deletions.of(fs, changes)
     for stripe in range(reader.stripes):
         keys, write_ids = _row_keys(changes, reader, stripe)
         inserted, deleted, deleted_by = _classify(changes, deletions, keys, write_ids)
@@ -115,8 +117,7 @@ class _Deletions:
     deleted_before_span: NDArray[np.bool_]
 
     @classmethod
-    def of(cls, changes: FileChanges) -> _Deletions | None:
-        fs = LocalFileSystem()
+    def of(cls, fs: FileSystem, changes: FileChanges) -> _Deletions | None:
         tables = [read_events(fs, file, changes.until) for file in changes.events]
         events = Keys.join([Keys.of(table) for table in tables])
         keys = DeleteKeys.of_keys(events.in_codec_1)

@@ -29,9 +29,9 @@ from hiveacid.datasource.change_feed_task import require_readable
 from hiveacid.datasource.options import READ, WRITE, TableAddress, count_of, require_known, require_warehouse
 from hiveacid.datasource.stream_sink import Sink, StagedRows, read_staged, require_fit, stream_writer
 from hiveacid.datasource.stream_source import change_schema, require_expected_columns, stream_reader
-from hiveacid.spark.session.worker_pickling import SentToWorkers
-from hiveacid.storage.local_file_system import LocalFileSystem
-from hiveacid.storage.staging import WRITE_PREFIX
+from hiveacid.spark.session.python_workers import SentToWorkers
+from hiveacid.storage.file_system_routing import AnyFileSystem
+from hiveacid.storage.staging import WRITE_PREFIX, delete_staging
 from hiveacid.streaming import Connection
 from hiveacid.streaming.connection import retry_conflicts
 from hiveacid.table.arrow_read.record_batches import ReadTask
@@ -97,7 +97,7 @@ class BatchWriter(SentToWorkers, DataSourceArrowWriter):
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:  # noqa: ARG002 - of lost attempts, too
         """Delete all staged files of this job."""
-        LocalFileSystem().delete_tree(self.sink.home)
+        delete_staging(AnyFileSystem(), self.sink.home)
 
     def _write(self, messages: Sequence[WriterCommitMessage | None]) -> None:
         address = TableAddress.of(self.sink.options)
@@ -136,7 +136,7 @@ class BatchReader(SentToWorkers, DataSourceReader):
 
     def __init__(self, options: Mapping[str, str], schema: StructType) -> None:
         """Check the options. ``schema``: the columns that Spark expects. Raises ConfigError."""
-        self.address = TableAddress.of(options, remote=True)
+        self.address = TableAddress.of(options)
         require_known(options, READ)
         require_warehouse(options)
         self.schema = schema

@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from hiveacid.core.schema.location_overlap import STORE_DIRECTORY
-from hiveacid.errors import ConfigError, UnsupportedFeatureError
+from hiveacid.errors import ConfigError, HiveAcidError
+from hiveacid.storage.file_system_routing import AnyFileSystem
 from hiveacid.storage.paths import absolute
 
 _URI = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:/")
@@ -36,11 +37,8 @@ class TableAddress:
     store: str | None
 
     @classmethod
-    def of(cls, options: Mapping[str, str], *, remote: bool = False) -> TableAddress:
-        """Read ``table``, ``warehouse``, ``store``. Raises ConfigError, UnsupportedFeatureError.
-
-        ``remote``: the warehouse may be on any file system of `hiveacid.open`.
-        """
+    def of(cls, options: Mapping[str, str]) -> TableAddress:
+        """Read ``table``, ``warehouse``, ``store``. Raises ConfigError."""
         table = options.get("table", "").strip()
         warehouse, store = options.get("warehouse"), options.get("store")
         if not table:
@@ -49,14 +47,7 @@ class TableAddress:
             raise ConfigError(
                 'format("hiveacid") needs .option("warehouse", DIRECTORY), or .option("store", URL) as well'
             )
-        if warehouse is not None and _URI.match(warehouse) and not warehouse.startswith("file:"):
-            if remote:
-                return cls(table, warehouse, store)
-            raise UnsupportedFeatureError(
-                f'warehouse={warehouse}: format("hiveacid") writes and streams in local directories only; acid.sql and '
-                "acid.table support all file systems of docs/object-stores.md"
-            )
-        if warehouse is not None and not warehouse.startswith(("/", "file:")):
+        if warehouse is not None and not warehouse.startswith("/") and not _URI.match(warehouse):
             raise ConfigError(
                 f"warehouse={warehouse}: Spark's Python workers have a working directory of their own; give the whole path"
             )
@@ -74,7 +65,7 @@ def require_known(options: Mapping[str, str], allowed: frozenset[str]) -> None:
 
 def require_warehouse(options: Mapping[str, str]) -> None:
     """Raise ConfigError if the warehouse does not exist: opening it would create an empty one."""
-    address = TableAddress.of(options, remote=True)
+    address = TableAddress.of(options)
     if address.warehouse is None or address.store is not None:
         return
     root = absolute(address.warehouse)
@@ -107,22 +98,17 @@ def flag_of(options: Mapping[str, str], name: str) -> bool:
 def checkpoint_of(options: Mapping[str, str]) -> str:
     """Return the id in a query's checkpoint (Spark writes it to ``metadata`` before the first batch).
 
-    Raises ConfigError if it cannot be read, UnsupportedFeatureError for a checkpoint that is not on a local disk.
+    Raises ConfigError if it cannot be read.
     """
     location = options.get("checkpointlocation")
     if not location:
         raise ConfigError(
             'format("hiveacid") needs .option("checkpointLocation", DIRECTORY): it does not see the session\'s default'
         )
-    path = location.removeprefix("file://").removeprefix("file:")
-    if "://" in path:
-        raise UnsupportedFeatureError(
-            f"checkpointLocation={location}: only local directories are supported yet"
-        )
-    file = Path(path) / "metadata"
+    file = f"{location.rstrip('/')}/metadata"
     try:
-        checkpoint_id: str = json.loads(file.read_text(encoding="utf-8"))["id"]
-    except (OSError, ValueError, KeyError) as error:
+        checkpoint_id: str = json.loads(AnyFileSystem().read_bytes(absolute(file)))["id"]
+    except (HiveAcidError, ValueError, KeyError) as error:
         raise ConfigError(
             f"the checkpoint's id can't be read from {file}: {error}; it tells a restart from a new checkpoint"
         ) from error

@@ -8,11 +8,11 @@ values are wall-clock times, as in Hive. The first commit of the next run remove
 from __future__ import annotations
 
 import hashlib
+import io
 import uuid
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from itertools import islice
-from pathlib import Path
+from itertools import chain, islice
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -26,10 +26,12 @@ from hiveacid.core.transactions.commit_records import require_columns
 from hiveacid.datasource import options as source_options
 from hiveacid.errors import StorageError, UnsupportedFeatureError
 from hiveacid.orc.stored_values import without_offset
-from hiveacid.spark.session.worker_pickling import SentToWorkers
+from hiveacid.ports.file_system import FileRange
+from hiveacid.spark.session.python_workers import SentToWorkers
+from hiveacid.storage.arrow_file_system import BLOCK
+from hiveacid.storage.file_system_routing import AnyFileSystem
 from hiveacid.storage.local_file_system import LocalFileSystem
-from hiveacid.storage.paths import is_local
-from hiveacid.storage.staging import STREAM_PREFIX
+from hiveacid.storage.staging import STREAM_PREFIX, delete_staging
 from hiveacid.streaming import Connection, StreamingQueryWriter
 
 _BATCH_ROWS = 10_000  # of one batch
@@ -82,10 +84,11 @@ _UNSUPPORTED_OPTIONS = {
 
 @dataclass(frozen=True)
 class StagedRows(WriterCommitMessage):
-    """Rows that a task staged: one file, or none if it had no rows."""
+    """Rows that a task staged: one file of ``size`` bytes, or none if it had no rows."""
 
     path: str | None
     rows: int
+    size: int = 0
 
 
 Messages = Sequence[WriterCommitMessage | None]
@@ -102,23 +105,29 @@ class Sink:
 
     def stage(self, batches: Iterator[pa.RecordBatch]) -> StagedRows:
         """Write a task's rows to a file of its own."""
-        path, rows, out = f"{self.home}/{self.attempt}/{uuid.uuid4().hex}.arrow", 0, None
-        try:
-            for batch in batches:
-                if not batch.num_rows:
-                    continue
-                plain = wall_clock(batch)
-                if out is None:
-                    Path(path).parent.mkdir(parents=True, exist_ok=True)
-                    out = pa.ipc.new_file(path, plain.schema)
-                out.write_batch(plain)
-                rows += plain.num_rows
-        except OSError as error:
-            raise StorageError(f"cannot stage rows in {path}: {error}") from error
-        finally:
-            if out is not None:
-                out.close()
-        return StagedRows(path if rows else None, rows)
+        filled = (wall_clock(batch) for batch in batches if batch.num_rows)
+        first = next(filled, None)
+        if first is None:
+            return StagedRows(None, 0)
+        path, rows, size = f"{self.home}/{self.attempt}/{uuid.uuid4().hex}.arrow", 0, 0
+
+        def pieces() -> Iterator[bytes]:
+            nonlocal rows, size
+            out = io.BytesIO()
+            with pa.ipc.new_stream(out, first.schema) as writer:
+                for batch in chain([first], filled):
+                    writer.write_batch(batch)
+                    rows += batch.num_rows
+                    yield out.getvalue()
+                    size += out.tell()
+                    out.seek(0)
+                    out.truncate()
+            size += out.tell()
+            yield out.getvalue()
+
+        # a crash of the machine ends the job, too, so that nothing has to be synced
+        AnyFileSystem(local=LocalFileSystem(durable=False)).write_pieces(path, pieces())
+        return StagedRows(path, rows, size)
 
     def commit(self, messages: Messages, batch_id: int) -> None:
         """Write the staged files in one transaction that records the batch, then delete them."""
@@ -132,15 +141,15 @@ class Sink:
             stream = StreamingQueryWriter.register(connection, query, self.run, checkpoint, restart=restart)
             stream.deliver(batch_id, lambda: read_staged(messages))
         if stream.first:  # earlier runs that staged files are fenced or dead
-            LocalFileSystem().delete_tree(self.home)
+            delete_staging(AnyFileSystem(), self.home)
         else:
             self.abort(messages)
 
     def abort(self, messages: Messages) -> None:
         """Delete the files that the tasks staged."""
         paths = [message.path for message in messages if isinstance(message, StagedRows) and message.path]
-        for attempt in {str(Path(path).parent) for path in paths}:
-            LocalFileSystem().delete_tree(attempt)
+        for attempt in {path.rpartition("/")[0] for path in paths}:
+            delete_staging(AnyFileSystem(), attempt)
 
 
 def read_staged(messages: Messages) -> Iterator[pa.RecordBatch]:
@@ -148,20 +157,19 @@ def read_staged(messages: Messages) -> Iterator[pa.RecordBatch]:
 
     Raises StorageError if a file is missing, or if its number of rows is not the one that its task reported.
     """
+    fs = AnyFileSystem()
     for staged in messages:
         if not isinstance(staged, StagedRows) or staged.path is None:
             continue
         path, rows = staged.path, 0
-        try:
-            file = pa.OSFile(path)
-        except OSError as error:
+        if not fs.exists(path):
             raise StorageError(
                 f"the staged file {path} is missing: the executors do not share this disk with the driver, or the file was "
                 "older than a day. Use a shared directory, and restart the query"
-            ) from error
-        with file as source, pa.ipc.open_file(source) as reader:
-            for number in range(reader.num_record_batches):
-                batch = reader.get_batch(number)
+            )
+        source = pa.PythonFile(FileRange(fs, path, staged.size), mode="r")
+        with pa.BufferedInputStream(source, BLOCK) as stream, pa.ipc.open_stream(stream) as reader:
+            for batch in reader:
                 rows += batch.num_rows
                 yield batch
         if rows != staged.rows:
@@ -200,14 +208,9 @@ def stream_writer(
 
 
 def require_fit(address: source_options.TableAddress, schema: StructType) -> TableDefinition:
-    """Return the table, which lies on a local disk. Raises UnsupportedFeatureError; SchemaMismatchError if the rows do not have its columns, in any order."""
+    """Return the table. Raises UnsupportedFeatureError; SchemaMismatchError if the rows do not have its columns, in any order."""
     with Connection(**asdict(address)) as connection:
         table = connection.definition
-    if not is_local(table.location):
-        raise UnsupportedFeatureError(
-            f"{table.name} lies at {table.location}: Spark's Python workers stage rows on local disks only; write it by "
-            "acid.table(...).insert(df), or foreachBatch(t.stream_writer(...))"
-        )
     names = table.column_names
     require_columns(table.name, [name.lower() for name in schema.fieldNames()], names, names)
     return table

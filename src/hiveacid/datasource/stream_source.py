@@ -24,7 +24,7 @@ from hiveacid.datasource.stream_offsets import ChangeSource, Offset
 from hiveacid.errors import ConfigError, SchemaMismatchError
 from hiveacid.spark.formats.types import spark_type
 from hiveacid.spark.predicates.column_conditions import char_metadata
-from hiveacid.spark.session.worker_pickling import SentToWorkers
+from hiveacid.spark.session.python_workers import SentToWorkers
 
 
 def change_schema(options: Mapping[str, str]) -> T.StructType:
@@ -32,7 +32,7 @@ def change_schema(options: Mapping[str, str]) -> T.StructType:
 
     Values of CHAR are padded. By the metadata, Spark pads literals that are compared with them.
     """
-    address = source_options.TableAddress.of(options, remote=True)
+    address = source_options.TableAddress.of(options)
     # of both, because Spark does not say yet whether it is a batch read or a stream
     source_options.require_known(options, source_options.READ | source_options.READ_STREAM)
     source_options.require_warehouse(options)
@@ -118,10 +118,10 @@ class _ChangeReader(SentToWorkers, DataSourceStreamReader):
         assert isinstance(partition, FilePartition)  # noqa: S101 - made above
         return read_file_changes(partition.file)
 
-    def commit(self, end: Offset) -> None:  # noqa: ARG002 - the offset says it all
+    def commit(self, end: Offset) -> None:
         """Release the read transaction of a committed batch."""
         if self.source is not None:
-            self.source.release()
+            self.source.committed(end)
 
     def stop(self) -> None:
         """Close the source."""

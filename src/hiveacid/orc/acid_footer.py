@@ -17,6 +17,7 @@ from hiveacid.core.format.acid_columns import (
     STATISTICS,
     AcidColumn,
     AcidStatistics,
+    Range,
     RecordKey,
     decode_bucket_property,
     parse_key_index,
@@ -25,16 +26,10 @@ from hiveacid.core.format.acid_columns import (
 from hiveacid.core.model import Column, WriteId
 from hiveacid.core.schema.types import Array, Map, Primitive, Struct, Union, parse_type
 from hiveacid.core.schema.types import HiveType as Type
-from hiveacid.core.snapshot.check_findings import CheckedFile, EventFacts, Finding, FindingKind, Span
+from hiveacid.core.snapshot.check_findings import CheckedFile, EventFacts, Finding, FindingKind
 from hiveacid.errors import BadFileError
 from hiveacid.orc.key_order import key_index, require_valid_events
-from hiveacid.orc.tail import (
-    HIVE_NAMES,
-    OrcKind,
-    OrcTail,
-    OrcType,
-    TailBytes,
-)
+from hiveacid.orc.tail import HIVE_NAMES, OrcKind, OrcTail, OrcType, TailBytes
 from hiveacid.orc.wire_format import compress, encode_field, encode_packed
 
 _NAMES = tuple(AcidColumn)
@@ -49,15 +44,14 @@ _TEXTS = frozenset({OrcKind.STRING, OrcKind.VARCHAR, OrcKind.CHAR})
 _TIMES = frozenset({OrcKind.TIMESTAMP, OrcKind.TIMESTAMP_INSTANT})
 
 
-def acid_metadata(tail: OrcTail, path: str, *, deletes: bool) -> dict[str, str]:
+def acid_metadata(tail: OrcTail, *, deletes: bool) -> dict[str, str]:
     """Return the user metadata that Hive's writer would give a staged file of insert or delete events.
 
     The entries are ``hive.acid.version``, exact ``hive.acid.stats`` (``inserts,updates,deletes``) and, if stripe
     statistics determine it, ``hive.acid.key.index``. Hive 3.1.3 cannot read a delete delta without statistics, and
     ignores its deletes if they say 0. Raises BadFileError if statistics show wrong events or a wrong key order.
     """
-    if not tail.source:
-        raise BadFileError("an empty file has no footer", path=path)
+    _root(tail)
     require_valid_events(tail, deletes=deletes)
     rows = tail.number_of_rows
     counts = AcidStatistics(deletes=rows) if deletes else AcidStatistics(inserts=rows)
@@ -162,8 +156,6 @@ def _same_encoding(stored: OrcType, kind: OrcKind, wanted: Type) -> bool:
 
 def _rewrite(tail: OrcTail, types: Sequence[OrcType], user_metadata: Mapping[str, str]) -> tuple[int, bytes]:
     source = tail.source
-    if source is None:
-        raise BadFileError("an empty file has no footer", path=tail.path)
     footer = compress(_footer(source, types, user_metadata), tail.compression, source.block_size)
     return source.footer_start - len(source.metadata), source.metadata + source.with_postscript(footer)
 
@@ -221,31 +213,27 @@ def event_facts_of_footer(tail: OrcTail) -> EventFacts:
         tail.column_statistics[column.orc_id].count for column in AcidColumn if column != AcidColumn.ROW
     ]
     nulls = max((tail.number_of_rows - count for count in filled if count is not None), default=0)
-    properties = _span(tail, AcidColumn.BUCKET)
+    ranges = {column: tail.column_statistics[column.orc_id].integers for column in AcidColumn}
+    properties = ranges[AcidColumn.BUCKET]
     bucket, bad_codec = None, 0
     if properties is not None:
         try:
-            bucket = Span(
+            bucket = Range(
                 decode_bucket_property(properties.low).bucket, decode_bucket_property(properties.high).bucket
             )
         except BadFileError:
             bad_codec = 1
     return EventFacts(
         tail.number_of_rows,
-        operation=_span(tail, AcidColumn.OPERATION),
-        original=_span(tail, AcidColumn.ORIGINAL_WRITE_ID),
-        current=_span(tail, AcidColumn.CURRENT_WRITE_ID),
+        operation=ranges[AcidColumn.OPERATION],
+        original=ranges[AcidColumn.ORIGINAL_WRITE_ID],
+        current=ranges[AcidColumn.CURRENT_WRITE_ID],
         bucket=bucket,
         nulls=nulls,
         bad_codec=bad_codec,
         properties=properties,
-        row_ids=_span(tail, AcidColumn.ROW_ID),
+        row_ids=ranges[AcidColumn.ROW_ID],
     )
-
-
-def _span(tail: OrcTail, column: AcidColumn) -> Span | None:
-    ends = tail.column_statistics[column.orc_id].integers
-    return None if ends is None else Span(*ends)
 
 
 def _statistics(tail: OrcTail, file: CheckedFile) -> Iterator[Finding]:

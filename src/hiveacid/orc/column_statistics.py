@@ -22,6 +22,7 @@ from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal, InvalidOperation
 from typing import Any, TypeAlias, overload
 
+from hiveacid.core.format.acid_columns import Range
 from hiveacid.core.predicates import Bounds
 from hiveacid.core.schema.types import INTEGER_BITS, HiveType, Primitive
 from hiveacid.errors import BadFileError
@@ -52,10 +53,10 @@ class ColumnStatistics:
     on_disk: int | None = None
 
     @property
-    def integers(self) -> tuple[int, int] | None:
+    def integers(self) -> Range | None:
         """Return minimum and maximum if they are whole numbers; None without them."""
         low, high = self.minimum, self.maximum
-        return (low, high) if isinstance(low, int) and isinstance(high, int) else None
+        return Range(low, high) if isinstance(low, int) and isinstance(high, int) else None
 
 
 _COUNT, _HAS_NULL, _BYTES_ON_DISK = 1, 10, 11
@@ -127,7 +128,7 @@ class StatisticsList(Sequence[ColumnStatistics]):
     """
 
     path: str
-    raw: tuple[bytes, ...] = field(repr=False)
+    raw: Sequence[bytes] = field(repr=False)
 
     def __len__(self) -> int:
         """Return the number of columns, the root included."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from collections.abc import Hashable
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Generic, NamedTuple, TypeVar
@@ -19,7 +19,7 @@ from hiveacid.core.format.acid_columns import (
 )
 from hiveacid.core.model import LAST_ID
 from hiveacid.core.schema.types import Struct, parse_type
-from hiveacid.core.snapshot.file_records import FooterFacts
+from hiveacid.core.snapshot.directory_listing import FooterFacts
 from hiveacid.errors import BadFileError, FormatError, HiveAcidError
 from hiveacid.orc.column_statistics import HIVE_8732
 from hiveacid.orc.tail import OrcTail, count_and_range, parse_tail, read_tail
@@ -42,7 +42,7 @@ class SummaryCache:
     def __init__(self) -> None:
         """Start empty."""
         self._known: LruCache[FileSummary] = LruCache(_MAX_SUMMARIES, _MAX_SUMMARIES)
-        self._statistics: LruCache[tuple[bytes, ...]] = LruCache(_MAX_STATISTICS, _MAX_SUMMARIES)
+        self._statistics: LruCache[Sequence[bytes]] = LruCache(_MAX_STATISTICS, _MAX_SUMMARIES)
         self._lock = threading.Lock()
         self._schemas: dict[Struct, Struct] = {}
         # the latest of them; to look one up takes longer than caching a summary
@@ -53,7 +53,7 @@ class SummaryCache:
         entry = self._known.get(key) if key[-1] else None
         return None if entry is None else entry[0]
 
-    def statistics(self, key: FileKey) -> tuple[bytes, ...]:
+    def statistics(self, key: FileKey) -> Sequence[bytes]:
         """Return a file's column statistics (`FileSummary`); none if they are absent, or if the file may have changed."""
         entry = self._statistics.get(key) if key[-1] else None
         return () if entry is None else entry[0]
@@ -94,7 +94,7 @@ class FileSummary(NamedTuple):
     write_id: Range | None = None
     bucket: Range | None = None
     row_id: Range | None = None
-    statistics: tuple[bytes, ...] = ()
+    statistics: Sequence[bytes] = ()
 
     @property
     def keys(self) -> KeyBox | None:
@@ -118,25 +118,25 @@ def facts_of(summary: FileSummary) -> FooterFacts | None:
     unusual = summary.is_acid and summary.keys is None
     if schema is None or unusual or sum(map(len, summary.statistics)) > _MOST_RECORDED:
         return None
-    keys: tuple[int, ...] = ()
-    if summary.keys is not None:
-        keys = tuple(end for part in summary.keys.parts for end in (part.low, part.high))
+    keys = () if summary.keys is None else summary.keys.ends
     return FooterFacts(summary.rows, schema, summary.is_acid, summary.has_events, keys, summary.statistics)
 
 
 def summary_of(facts: FooterFacts) -> FileSummary:
     """Return the summary of a file whose facts were recorded."""
+    keys = KeyBox.of_ends(facts.keys)
+    columns = schema_of(facts.schema)
     summary = FileSummary(
-        facts.rows, _schema(facts.schema), facts.is_acid, facts.has_events, statistics=facts.statistics
+        facts.rows, columns, facts.is_acid, facts.has_events, statistics=tuple(facts.statistics)
     )
-    if not facts.keys:
+    if keys is None:
         return summary
-    write_id, bucket, row_id = (Range(*facts.keys[at : at + 2]) for at in (0, 2, 4))
-    return summary._replace(write_id=write_id, bucket=bucket, row_id=row_id)
+    return summary._replace(write_id=keys.write_id, bucket=keys.bucket, row_id=keys.row_id)
 
 
 @lru_cache(maxsize=200)
-def _schema(text: str) -> Struct:
+def schema_of(text: str) -> Struct:
+    """Return the columns of a file whose facts were recorded (`FooterFacts.schema`)."""
     schema = parse_type(text)
     if not isinstance(schema, Struct):
         raise BadFileError(f"a recorded schema is no struct: {text[:80]}")
@@ -147,7 +147,7 @@ def _schema(text: str) -> Struct:
 def _recorded_text(schema: Struct) -> str | None:
     """Return the text of a schema, None if it cannot be read back, as with names that Hive's types do not have."""
     try:
-        return str(schema) if _schema(str(schema)) == schema else None
+        return str(schema) if schema_of(str(schema)) == schema else None
     except HiveAcidError:
         return None
 

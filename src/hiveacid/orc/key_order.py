@@ -25,6 +25,7 @@ from hiveacid.core.format.acid_columns import (
     KEY_COLUMNS,
     AcidColumn,
     Key,
+    KeyBox,
     Range,
     decode_bucket_property,
 )
@@ -36,25 +37,14 @@ from hiveacid.ports.file_system import FileRange, FileSystem
 _MAX_CODES = 1 << 31  # of groups: the product with the values of another column fits 64 bits
 
 
-@dataclass(frozen=True)
-class _StripeKeys:
+@dataclass(frozen=True, kw_only=True)
+class _StripeKeys(KeyBox):
     rows: int
-    write_id: Range
-    bucket: Range
-    row_id: Range
 
     @property
     def exact(self) -> bool:
         """Tell whether first and last key are known: only the row id varies."""
         return self.write_id.is_single and self.bucket.is_single
-
-    @property
-    def first(self) -> tuple[int, int, int]:
-        return self.write_id.low, self.bucket.low, self.row_id.low
-
-    @property
-    def last(self) -> tuple[int, int, int]:
-        return self.write_id.high, self.bucket.high, self.row_id.high
 
 
 def require_valid_events(tail: OrcTail, *, deletes: bool) -> None:
@@ -88,14 +78,13 @@ def key_index(tail: OrcTail) -> str | None:
     stripes = _stripe_keys(tail)
     if len(stripes) != len(tail.stripes) or not all(stripe.exact for stripe in stripes):
         return None
-    return "".join(f"{','.join(map(str, stripe.last))};" for stripe in stripes)
+    return "".join(f"{','.join(map(str, stripe.high))};" for stripe in stripes)
 
 
 def _stripe_keys(tail: OrcTail) -> list[_StripeKeys]:
     return [
         _StripeKeys(
-            stripe.rows,
-            *(_range(stripe.statistics, column, tail.path) for column in KEY_COLUMNS),
+            *(_range(stripe.statistics, column, tail.path) for column in KEY_COLUMNS), rows=stripe.rows
         )
         for stripe in tail.stripes
         if len(stripe.statistics) and stripe.rows
@@ -106,12 +95,12 @@ def _range(statistics: StatisticsList, column: AcidColumn, path: str) -> Range:
     ends = statistics[column.orc_id].integers
     if ends is None:
         raise BadFileError("an ACID column has no lowest and highest value", path=path)
-    return Range(*ends)
+    return ends
 
 
 def _require_key_order(stripes: list[_StripeKeys], path: str, *, deletes: bool) -> None:
     for before, after in pairwise(stripes):
-        last, first = before.last, after.first
+        last, first = before.high, after.low
         if last[0] == first[0] and not (before.write_id.is_single and after.write_id.is_single):
             continue  # statistics do not tell which buckets and row ids belong to the shared write id
         parts = 3 if before.exact and after.exact else 2

@@ -23,6 +23,10 @@ from hiveacid.core.schema.types import (
 from hiveacid.errors import UnsupportedFeatureError
 
 _SECOND = 1_000_000  # microseconds
+# Microseconds of 1582-10-15. Spark moves earlier times that its calendar does not have, such as 1582-10-10.
+_GREGORIAN = -12_219_292_800_000_000
+_GAP = (-141_437, -141_427)  # days of 1582-10-05 and 1582-10-15, between which that calendar has none
+_FIRST_DAY = -719_162  # day of 0001-01-01
 _TYPES = {
     "boolean": pa.bool_(),
     "tinyint": pa.int8(),
@@ -160,3 +164,23 @@ def has_fractions_before_1970(values: pa.Array, hive: HiveType) -> bool:
                 for index, field in enumerate(fields)
             )
     return False
+
+
+def require_storable(column: Column, values: pa.ChunkedArray) -> None:
+    """Check that Arrow writes the values of a column, a chunked array, as a job would.
+
+    Raises UnsupportedFeatureError for times that Spark may move or Arrow stores wrongly; ArrowException for texts whose
+    bytes Arrow cannot cut.
+    """
+    kind = parse_type(column.type)
+    for chunk in values.chunks:
+        to_stored_values(chunk, kind)  # only for its errors
+        if is_beyond_arrow(chunk, kind, in_slices=True):
+            raise UnsupportedFeatureError(f"{column.name} has values that Arrow's ORC writer stores wrongly")
+    if pa.types.is_timestamp(values.type) and (pc.min(values.cast(pa.int64())).as_py() or 0) < _GREGORIAN:
+        raise UnsupportedFeatureError(f"{column.name} has a time before 1582-10-15")
+    if pa.types.is_date32(values.type):
+        days = values.cast(pa.int32())
+        in_gap = pc.and_(pc.greater_equal(days, _GAP[0]), pc.less(days, _GAP[1]))
+        if pc.any(pc.or_(in_gap, pc.less(days, _FIRST_DAY))).as_py():
+            raise UnsupportedFeatureError(f"{column.name} has a day that Spark stores as another one")

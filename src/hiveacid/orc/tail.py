@@ -151,6 +151,9 @@ class TailBytes:
         return footer + postscript + bytes([len(postscript)])
 
 
+_NO_BYTES = TailBytes(0, b"", ProtobufMessage(()), ProtobufMessage(()), DEFAULT_BLOCK_SIZE, MAX_SECTION)
+
+
 @dataclass(frozen=True)
 class OrcColumns:
     """Types of a file, by column id. ``schema``: the user's columns, the fields of ``row`` in an ACID file, else of the root.
@@ -166,7 +169,7 @@ class OrcColumns:
 
 @dataclass(frozen=True)
 class OrcTail:
-    """An ORC file as its last bytes describe it; a file of 0 bytes has no types, rows or ``source``.
+    """An ORC file as its last bytes describe it; a file of 0 bytes has no types and no rows.
 
     Types and statistics are indexed by column id (the root is 0, children follow in pre-order); statistics are empty where
     the writer made none. ``extents``: offset, length, rows and length of the footer of each stripe.
@@ -183,7 +186,7 @@ class OrcTail:
     extents: tuple[tuple[int, int, int, int], ...] = ()
     row_index_stride: int = 0
     writer_version: int = 0
-    source: TailBytes | None = field(default=None, repr=False)
+    source: TailBytes = field(default=_NO_BYTES, repr=False)
 
     @property
     def types(self) -> tuple[OrcType, ...]:
@@ -208,11 +211,9 @@ class OrcTail:
         )
 
     def _packed_statistics(self) -> Sequence[bytes | None]:
-        statistics: Sequence[bytes] = ()
-        if self.source is not None:
-            source = self.source
-            metadata = decompress(source.metadata, self.compression, source.block_size, source.max_section)
-            statistics = ProtobufMessage.parse(metadata).all_data(1)
+        source = self.source
+        metadata = decompress(source.metadata, self.compression, source.block_size, source.max_section)
+        statistics = ProtobufMessage.parse(metadata).all_data(1)
         if statistics and len(statistics) != len(self.extents):
             _raise_wire_error("statistics of another number of stripes")
         return statistics or [None] * len(self.extents)
@@ -220,7 +221,7 @@ class OrcTail:
     @cached_property
     def user_metadata(self) -> Mapping[str, bytes]:
         """Texts that writers have added. Raises BadFileError."""
-        packed = () if self.source is None else self.source.footer.all_data(_USER_METADATA)
+        packed = self.source.footer.all_data(_USER_METADATA)
         try:
             entries = [ProtobufMessage.parse(raw, _METADATA_FIELDS) for raw in packed]
             return {entry.text(1) or "": entry.data(2) or b"" for entry in entries}
@@ -230,12 +231,12 @@ class OrcTail:
     @property
     def writer(self) -> int:
         """Return the software that wrote the file: 0 Java, 1 C++, 3 Trino."""
-        return 0 if self.source is None else self.source.footer.integer(_WRITER) or 0
+        return self.source.footer.integer(_WRITER) or 0
 
     @property
     def calendar(self) -> int:
         """Return the calendar of dates and times: 0 not marked, 1 hybrid Julian and Gregorian, 2 proleptic Gregorian."""
-        return 0 if self.source is None else self.source.footer.integer(_CALENDAR) or 0
+        return self.source.footer.integer(_CALENDAR) or 0
 
 
 def read_tail(fs: FileSystem, path: str, size: int, *, lazily: bool = False) -> OrcTail:
@@ -302,10 +303,9 @@ def data_streams(tail: OrcTail, stripe: Stripe, footer: bytes) -> list[tuple[int
 
 def _stripe_footer(tail: OrcTail, data: bytes) -> ProtobufMessage:
     """Parse the footer of a stripe. Raises BadFileError."""
-    block_size = DEFAULT_BLOCK_SIZE if tail.source is None else tail.source.block_size
     fields = _STRIPE_FOOTER_FIELDS_PER_COLUMN * (2 + len(tail.types))
     try:
-        return ProtobufMessage.parse(decompress(data, tail.compression, block_size), fields)
+        return ProtobufMessage.parse(decompress(data, tail.compression, tail.source.block_size), fields)
     except WireError as error:
         raise _bad_file_error(tail.path, error) from error
 
@@ -463,7 +463,7 @@ def count_and_range(statistics: bytes) -> tuple[int | None, Range | None]:
 @lru_cache(maxsize=10_000)
 def _count_and_range(statistics: bytes) -> tuple[int | None, Range | None]:
     column = decode_statistics(statistics)
-    return column.count, None if column.integers is None else Range(*column.integers)
+    return column.count, column.integers
 
 
 @lru_cache(maxsize=200)

@@ -23,7 +23,7 @@ from hiveacid.core.format.acid_columns import DELETE_EVENT, INSERT_EVENT, AcidCo
 from hiveacid.core.format.names import staged_column
 from hiveacid.core.model import Column
 from hiveacid.core.schema.types import Array, HiveType, Map, Primitive, Struct, parse_type
-from hiveacid.errors import BadFileError, UnsupportedFeatureError
+from hiveacid.errors import BadFileError, ConfigError, UnsupportedFeatureError
 from hiveacid.orc.column_statistics import merge_statistics, shorten_texts
 from hiveacid.orc.stored_values import arrow_type, is_beyond_arrow, to_stored_values, without_offset
 from hiveacid.orc.tail import OrcTail, parse_tail
@@ -92,16 +92,15 @@ def merged_tail(pieces: Sequence[PlacedStripes], end: int, path: str) -> tuple[O
     block size.
     """
     first = _require_same_format(pieces, path)
-    source = first.source
-    assert source is not None  # noqa: S101 - checked by _require_same_format
+    block_size = first.source.block_size
     metadata = b"".join(
         encode_field(1, b"".join(encode_field(1, shorten_texts(raw)) for raw in stripe.statistics.raw))
         for piece in pieces
         for stripe in piece.tail.stripes
     )
-    metadata = compress(metadata, first.compression, source.block_size)
-    footer = compress(_footer(pieces, end), first.compression, source.block_size)
-    data = metadata + source.with_postscript(footer, metadata)
+    metadata = compress(metadata, first.compression, block_size)
+    footer = compress(_footer(pieces, end), first.compression, block_size)
+    data = metadata + first.source.with_postscript(footer, metadata)
     return parse_tail(data, end + len(data), path), data
 
 
@@ -111,7 +110,7 @@ def _require_same_format(pieces: Sequence[PlacedStripes], path: str) -> OrcTail:
     first = pieces[0].tail
     for piece in pieces:
         tail = piece.tail
-        if tail.source is None or first.source is None:
+        if not tail.types:
             raise BadFileError("an empty file has no stripes", path=path)
         file_format = (tail.types, tail.compression, tail.row_index_stride, tail.source.block_size)
         if file_format != (first.types, first.compression, first.row_index_stride, first.source.block_size):
@@ -120,7 +119,6 @@ def _require_same_format(pieces: Sequence[PlacedStripes], path: str) -> OrcTail:
 
 
 def _footer(pieces: Sequence[PlacedStripes], end: int) -> bytes:
-    footers = [piece.tail.source.footer for piece in pieces if piece.tail.source is not None]
     columns = [piece.tail.column_statistics.raw for piece in pieces]
     fresh = {
         _CONTENT_LENGTH: [encode_field(_CONTENT_LENGTH, end)],
@@ -132,20 +130,19 @@ def _footer(pieces: Sequence[PlacedStripes], end: int) -> bytes:
         ],
     }
     out = []
-    for number, wire, value in footers[0].fields:
+    for number, wire, value in pieces[0].tail.source.footer.fields:
         if number in fresh:
             out.extend(fresh[number])
             fresh[number] = []
         else:
             out.append(encode_field(number, value, wire))
-    if footers[0].integer(_CALENDAR) is None:
+    if pieces[0].tail.source.footer.integer(_CALENDAR) is None:
         out.append(encode_field(_CALENDAR, _PROLEPTIC_GREGORIAN))
     return b"".join(out)
 
 
 def _moved_stripes(pieces: Sequence[PlacedStripes]) -> Iterable[bytes]:
     for piece in pieces:
-        assert piece.tail.source is not None  # noqa: S101 - checked by _require_same_format
         for raw in piece.tail.source.footer.all_data(_STRIPES):
             yield encode_field(
                 _STRIPES,
@@ -177,6 +174,16 @@ class RecordKeys:
     write_id: int
     bucket: int
     first: int
+
+
+def single_batch(table: pa.Table) -> pa.RecordBatch:
+    """Return a table's rows as one batch. Raises ConfigError for more text than one array can hold."""
+    arrays = [
+        column.chunk(0) if column.num_chunks == 1 else column.combine_chunks() for column in table.columns
+    ]
+    if any(isinstance(array, pa.ChunkedArray) for array in arrays):
+        raise ConfigError("too many bytes of one column at once: write smaller batches")
+    return pa.RecordBatch.from_arrays(arrays, schema=table.schema)
 
 
 def encode_rows(

@@ -16,7 +16,7 @@ class FileSystem(Protocol):
     """Storage of tables: listing, reading, writing, publishing and deleting. Paths are absolute paths or URIs."""
 
     def renames_directories(self, path: str) -> bool:
-        """Tell whether `move_directory` is one atomic step at ``path``. Only compaction asks for it."""
+        """Tell whether `move_directory` is one atomic step at ``path``."""
 
     def replaces_tail_in_place(self, path: str) -> bool:
         """Tell whether `replace_tail` at ``path`` writes the tail only; otherwise it writes the whole file again."""

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Protocol, cast
 
 from hiveacid.config import Settings
-from hiveacid.core.compaction.figure_history import FigureRecord
+from hiveacid.core.compaction.advice import FigureRecord
 from hiveacid.core.compaction.queue_records import (
     DEFAULT_POOL,
     ChangedPartition,
@@ -15,7 +15,7 @@ from hiveacid.core.compaction.queue_records import (
     Service,
 )
 from hiveacid.core.model import Partition, TableDefinition, TableName, TxnId, WriteId
-from hiveacid.core.snapshot.file_records import RecordedDirectory
+from hiveacid.core.snapshot.file_records import NO_PLACES, RecordedPlaces
 from hiveacid.core.transactions.commit_records import StreamKey, StreamProgress
 from hiveacid.errors import UnsupportedFeatureError
 from hiveacid.ports.catalog import Catalog
@@ -24,9 +24,6 @@ from hiveacid.ports.transactions import LockPort, TransactionPort, WriteIdPort
 
 class CompactionQueuePort(Protocol):
     """Queue of compactions (``COMPACTION_QUEUE``), its history, and the partitions that may need one."""
-
-    def maintained_by_hiveacid(self) -> bool:
-        """Tell whether hiveacid's own services compact and clean the tables; False: those of a Hive Metastore do."""
 
     def require_claimable_jobs(self) -> None:
         """Raise UnsupportedFeatureError if hiveacid's workers cannot claim jobs from this store."""
@@ -58,11 +55,7 @@ class CompactionQueuePort(Protocol):
         """Put a working job back into the queue. Raises TransactionStateError if ``worker`` no longer holds it."""
 
     def end_compaction(
-        self,
-        compaction_id: int,
-        state: str,
-        error: str | None = None,
-        worker: str | None = None,
+        self, compaction_id: int, state: str, error: str | None = None, worker: str | None = None
     ) -> None:
         """Move a job to ready for cleaning or to a state in which it has ended, as ``core.transactions.states`` allows.
 
@@ -114,9 +107,12 @@ class FileRecordsPort(Protocol):
     """Files that commits have recorded (`core.snapshot.file_records`)."""
 
     def recorded_files(
-        self, table: TableName, partitions: Sequence[Partition] | None
-    ) -> Mapping[tuple[str, ...], Sequence[RecordedDirectory]] | None:
+        self, table: TableName, partitions: Sequence[Partition] | None, known: RecordedPlaces = NO_PLACES
+    ) -> RecordedPlaces | None:
         """Return the directories in these partitions, by `Partition.key`; None: in the table, which has the key ().
+
+        They are sorted by name. ``known``: those that an earlier call has returned for the same table; what has not changed
+        is not read again. If nothing has changed, the result may be ``known`` itself.
 
         The result is None if the records may be incomplete. A reader calls it after it took its snapshot, and then looks
         whether the name still means the same table, as after a listing.
@@ -131,6 +127,12 @@ class FileRecordsPort(Protocol):
         ended: the name could be another table's by now, with directories of the same names.
         """
 
+    def end_records(self, table: TableName, held: TxnId) -> None:
+        """Take the mark of complete records from a table, before a directory appears that counts without a commit.
+
+        ``held`` as in `forget_directories`.
+        """
+
 
 class StoreConnection(Protocol):
     """A store's connections, its clock, and the settings that it applies or prescribes."""
@@ -140,6 +142,9 @@ class StoreConnection(Protocol):
 
     def apply_settings(self, settings: Settings) -> None:
         """Use the time-outs and limits of these settings from now on (``hive.txn.timeout``, ``hive.max.open.txns``)."""
+
+    def maintained_by_hiveacid(self) -> bool:
+        """Tell whether hiveacid's own services compact and clean the tables; False: those of a Hive Metastore do."""
 
     def layout_level(self) -> str | None:
         """Return the ``hiveacid.layout.level`` that the Hive of this store can read; None if only hiveacid reads the tables."""
@@ -177,14 +182,14 @@ class MaintenancePort(Protocol):
         """Forget aborted write ids up to ``up_to``, whose files the cleaner has removed (``markCleaned``).
 
         Also forgets compactions of write ids up to ``up_to`` that were aborted; with ``before`` only those of lower
-        transactions. ``seen``: as `Catalog.drop_table`: the ids of another table may be the same, and its files are there.
+        transactions. ``seen``: the definition read before; if the name is another table's now, nothing is forgotten.
         """
 
     def housekeep(self) -> None:
         """Drop rows of ended transactions that no snapshot, conflict check or cleaning can need."""
 
     def claim_figures(self, interval: float, retention: float) -> bool:
-        """Tell whether the caller is to record: one of all in each ``interval`` (s). Drop records older than ``retention`` (s)."""
+        """Tell whether the caller shall record: one caller does in each ``interval`` (s). Drop records older than ``retention`` (s)."""
 
     def record_figures(self, records: Sequence[FigureRecord]) -> None:
         """Record figures, and thin out earlier records (`superseded_records`). It may be repeated."""
@@ -232,19 +237,3 @@ def own_store(store: TransactionStore) -> OwnStore:
             "a Hive Metastore has an initiator, a cleaner and housekeepers of its own"
         )
     return cast("OwnStore", store)
-
-
-def stream_store(store: TransactionStore, stream: StreamKey) -> OwnStore:
-    """Return the store that keeps a stream's progress. Raises UnsupportedFeatureError for a Hive Metastore."""
-    if not store.maintained_by_hiveacid():
-        raise streams_refused(stream)
-    return own_store(store)
-
-
-def streams_refused(stream: StreamKey) -> UnsupportedFeatureError:
-    """Return the error for a stream into a table of a Hive Metastore."""
-    return UnsupportedFeatureError(
-        f"stream {stream}: a Hive Metastore cannot commit how far a stream has come together with its rows, so a batch "
-        "could be written twice; keep tables that streams write in a store of hiveacid's own, or insert batches in a "
-        "way that may be repeated (MERGE by key)"
-    )

@@ -19,7 +19,7 @@ class SnapshotSource(Protocol):
     """A store that gives the current snapshot and translates it into write-id lists."""
 
     def valid_txns(self) -> ValidTxnList:
-        """Return the current snapshot (``ports.transactions``)."""
+        """Return the current snapshot, as `TransactionPort`."""
 
     def valid_write_ids(
         self, txns: ValidTxnList, tables: Sequence[TableName]
@@ -147,7 +147,7 @@ class Operation(StrEnum):
 class Remains(StrEnum):
     """Remains of a transaction on disk, as its owner knows them when it aborts it."""
 
-    UNKNOWN = "unknown"  # not the owner aborts, or its writer may still be at work
+    UNKNOWN = "unknown"  # another client aborts it, or its writer may still be at work
     FILES = "files"  # its writer has stopped; there may be files
     NOTHING = "nothing"  # it has made no directory and will make none
 

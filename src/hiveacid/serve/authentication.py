@@ -21,7 +21,7 @@ import unicodedata
 from dataclasses import dataclass, field
 from pathlib import Path
 from time import monotonic, sleep
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from hiveacid.errors import ClientProtocolError, ConfigError, HiveAcidError, StoreUnavailableError
@@ -58,35 +58,29 @@ def is_user_name(text: str) -> bool:
     return _USER.fullmatch(text) is not None
 
 
-class Passwords(Protocol):
-    """Checks a user's password."""
+class Passwords:
+    """Checks a user's password; as it stands it accepts none."""
 
-    def accepts(self, user: str, password: str) -> bool:
+    def accepts(self, user: str, password: str) -> bool:  # noqa: ARG002
         """Tell whether the password is the user's. Raises HiveAcidError if the check is impossible now."""
+        return False
 
-    def password_fingerprint(self, user: str) -> str:
+    def password_fingerprint(self, user: str) -> str:  # noqa: ARG002
         """Return a text that changes if this checker learns of a new password. Raises HiveAcidError."""
+        return ""
 
     def canonical_name(self, user: str) -> str:
         """Return the only name of a user for whom several spellings are accepted."""
+        return user
 
 
-class Anyone:
+class Anyone(Passwords):
     """Accepts every user with every password, as Hive's ``NONE``; for loopback addresses only."""
 
     def accepts(self, user: str, password: str) -> bool:
         """Accept."""
         del user, password
         return True
-
-    def password_fingerprint(self, user: str) -> str:
-        """Return a constant text."""
-        del user
-        return ""
-
-    def canonical_name(self, user: str) -> str:
-        """Return the name."""
-        return user
 
 
 @dataclass(frozen=True)
@@ -118,7 +112,7 @@ def hash_line(user: str, password: str) -> str:
     return f"{user}:scrypt${_N}${_R}${_P}${'$'.join(parts)}"
 
 
-class PasswordFile:
+class PasswordFile(Passwords):
     """Users with scrypt hashes of their passwords, a line each. The file is read again when it changes."""
 
     def __init__(self, path: Path) -> None:
@@ -140,10 +134,6 @@ class PasswordFile:
         """Return the hash in the file, empty if the user is not there."""
         entry = self._users().get(user)
         return "" if entry is None else entry.digest.hex()
-
-    def canonical_name(self, user: str) -> str:
-        """Return the name."""
-        return user
 
     def _users(self) -> dict[str, _Hash]:
         try:
@@ -277,7 +267,7 @@ _PORTS = {"ldap": 389, "ldaps": 636}
 
 
 @dataclass(frozen=True)
-class Ldap:
+class Ldap(Passwords):
     """Checks passwords by binding as the user. ``user_dn``: a distinguished name with ``{user}`` in it."""
 
     host: str
@@ -331,11 +321,6 @@ class Ldap:
                 f"the LDAP server {self.host}:{self.port} refused the bind: result {code}"
             )
         return code == _SUCCESS
-
-    def password_fingerprint(self, user: str) -> str:
-        """Return a constant; of a file of passwords it would be a text that changes with the password."""
-        del user
-        return ""
 
     def canonical_name(self, user: str) -> str:
         """Return the name as a directory compares it (RFC 4518): without case, width and invisible characters."""

@@ -158,7 +158,10 @@ _MAX_DEPTH = 16  # the deepest argument of the interface has 4 levels
 _LONGEST_NAME = 128
 _BOOL, _BYTE, _DOUBLE, _I16, _I32, _I64 = 2, 3, 4, 6, 8, 10
 _BINARY, _STRUCT, _MAP, _SET, _LIST = 11, 12, 13, 14, 15
-_FIXED = {code: struct.Struct(f">{form}") for code, form in zip((2, 3, 4, 6, 8, 10), "?bdhiq", strict=True)}
+_FIXED = {
+    code: struct.Struct(f">{form}")
+    for code, form in zip((_BOOL, _BYTE, _DOUBLE, _I16, _I32, _I64), "?bdhiq", strict=True)
+}
 _LENGTH = struct.Struct(">i")
 _FIELD = struct.Struct(">bh")
 _ITEMS = struct.Struct(">bi")

@@ -6,18 +6,17 @@ is over.
 
 from __future__ import annotations
 
-import heapq
-import itertools
 import logging
 import os
+import sched
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass, field
 from functools import partial
 from types import MappingProxyType
-from typing import TYPE_CHECKING, TypeAlias, TypeVar
+from typing import TypeAlias, TypeVar
 
 from hiveacid import errors
 from hiveacid.errors import HiveAcidError, StatementCancelledError
@@ -26,9 +25,7 @@ from hiveacid.serve.results import Result, ResultCursor, RowsResult
 from hiveacid.spark.session.error_translation import stack_overflow
 from hiveacid.sql.cancellation import Running, StatementThread
 from hiveacid.sql.execute.context import WRITTEN
-
-if TYPE_CHECKING:
-    from hiveacid.stores.hms.thrift_structs import ThriftStruct
+from hiveacid.stores.hms.thrift_structs import ThriftStruct
 
 logger = logging.getLogger(__name__)
 
@@ -99,69 +96,52 @@ def error_status(error: BaseException) -> ThriftStruct:
 def _status(text: str, state: str, code: int) -> ThriftStruct:
     message = text[:_LONGEST_MESSAGE].encode("utf-8", "replace").decode()
     return hs2_messages.TStatus(
-        statusCode=hs2_messages.ERROR,
-        sqlState=state,
-        errorCode=code,
-        errorMessage=message,
+        statusCode=hs2_messages.ERROR, sqlState=state, errorCode=code, errorMessage=message
     )
 
 
 _RETRY = 1.0  # seconds
 
 
-@dataclass(eq=False)
-class TimeLimit:
-    """Call that is made at a time; ``action`` is None if it is cancelled before."""
-
-    action: Callable[[], None] | None
-
-    @property
-    def cancelled(self) -> bool:
-        """True if there is no call to make any more."""
-        return self.action is None
-
-    def cancel(self) -> None:
-        """Let the time pass without a call, and without keeping the operation and its session until then."""
-        self.action = None
-
-
-@dataclass(eq=False)
 class TimeLimits:
     """Calls functions at their times, in a thread that the first one starts. A call must not wait."""
 
-    _waiting: list[tuple[float, int, TimeLimit]] = field(default_factory=list)
-    _numbers: Iterator[int] = field(default_factory=itertools.count)
-    _changed: threading.Condition = field(default_factory=threading.Condition)
-    _thread: threading.Thread | None = None
+    def __init__(self) -> None:
+        """Wait for the first one."""
+        self._changed = threading.Event()
+        self._waiting = sched.scheduler(time.monotonic, self._wait)
+        self._lock = threading.Lock()
+        self._thread: threading.Thread | None = None
 
-    def after(self, seconds: float, action: Callable[[], None] | TimeLimit) -> TimeLimit:
+    def after(self, seconds: float, action: Callable[[], None]) -> sched.Event:
         """Call ``action`` after some seconds; a RuntimeError makes it be called again a second later."""
-        limit = action if isinstance(action, TimeLimit) else TimeLimit(action)
-        with self._changed:
-            if sum(entry.cancelled for _, _, entry in self._waiting[:100]) > 50:  # noqa: PLR2004 - of the first hundred
-                self._waiting = [entry for entry in self._waiting if not entry[2].cancelled]
-                heapq.heapify(self._waiting)
-            heapq.heappush(self._waiting, (time.monotonic() + seconds, next(self._numbers), limit))
+        limit = self._waiting.enter(seconds, 0, self._call, (action,))
+        with self._lock:
             if self._thread is None:
                 self._thread = threading.Thread(target=self._run, name="hiveacid-time-limits", daemon=True)
                 self._thread.start()
-            self._changed.notify()
+        self._changed.set()
         return limit
+
+    def cancel(self, limit: sched.Event) -> None:
+        """Make no call any more, and do not keep the operation and its session until then."""
+        with suppress(ValueError):  # it was made
+            self._waiting.cancel(limit)
+
+    def _call(self, action: Callable[[], None]) -> None:
+        try:
+            action()
+        except RuntimeError:  # the machine has no thread for it now: this one must go on
+            self.after(_RETRY, action)
+
+    def _wait(self, seconds: float) -> None:
+        self._changed.wait(min(seconds, threading.TIMEOUT_MAX))
+        self._changed.clear()
 
     def _run(self) -> None:
         while True:
-            with self._changed:
-                while not self._waiting or self._waiting[0][0] > time.monotonic():
-                    left = self._waiting[0][0] - time.monotonic() if self._waiting else None
-                    self._changed.wait(None if left is None else min(max(left, 0.0), threading.TIMEOUT_MAX))
-                _, _, limit = heapq.heappop(self._waiting)
-            action = limit.action
-            if action is None:
-                continue
-            try:
-                action()
-            except RuntimeError:  # the machine has no thread for it now: this one must go on
-                self.after(_RETRY, limit)
+            self._waiting.run()
+            self._wait(threading.TIMEOUT_MAX)
 
 
 WRITTEN_NAMES = [name for name, _ in WRITTEN]
@@ -190,7 +170,7 @@ class ClientOperation:
     _cursor: ResultCursor | None = None
     _running: Running[None] | None = None
     _fetching: Running[Fetched] | None = None
-    _limit: TimeLimit | None = None
+    _limit: sched.Event | None = None
     _told_of_result: bool = False
     _cancelling: threading.Lock = field(default_factory=threading.Lock, repr=False)
 
@@ -213,7 +193,8 @@ class ClientOperation:
         self._running = self.thread.submit(self._run, only_reads=self.only_reads)
         if timeout > 0:
             limit = self._limit = self.limits.after(timeout, on_timeout or self.cancel)
-            self._running.future.add_done_callback(lambda _: limit.cancel())  # a fetch has no limit
+            # a fetch has no limit
+            self._running.future.add_done_callback(lambda _: self.limits.cancel(limit))
         return self._running
 
     def _run(self) -> None:
@@ -311,7 +292,7 @@ class ClientOperation:
     def close(self) -> None:
         """Release the result."""
         if self._limit is not None:
-            self._limit.cancel()
+            self.limits.cancel(self._limit)
         if self._cursor is not None:
             self._cursor.close()
         self._cursor, self._told_of_result = None, False

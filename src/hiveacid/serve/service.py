@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Mapping
 from functools import partial
 from itertools import islice
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
 from hiveacid.errors import ClientProtocolError, ConfigError, UnsupportedFeatureError
 from hiveacid.serve import hs2_messages
@@ -40,11 +40,9 @@ from hiveacid.serve.sessions import (
     wait_for,
 )
 from hiveacid.spark.parser.lexer import scan
+from hiveacid.sql.cancellation import Running
 from hiveacid.sql.execute.context import WRITTEN
-
-if TYPE_CHECKING:
-    from hiveacid.sql.cancellation import Running
-    from hiveacid.stores.hms.thrift_structs import ThriftStruct
+from hiveacid.stores.hms.thrift_structs import ThriftStruct
 
 T = TypeVar("T")
 _LONG_POLL = 0.5  # seconds that GetOperationStatus waits for the end of a statement

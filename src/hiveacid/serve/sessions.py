@@ -240,7 +240,7 @@ class Sessions:
         raise InvalidHandleError("the handle is of no operation of this client")
 
     def operation_ended(self) -> None:
-        """Let the next `tidy` release snapshots that no plan uses."""
+        """Let the next `close_idle` release snapshots that no plan uses."""
         self._ended = True
 
     def close(self, session: ClientSession, reason: str) -> None:

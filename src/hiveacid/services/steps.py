@@ -4,20 +4,23 @@ The initiator examines tables with new writes and queues due compactions (Hive's
 compactions of the queue one by one (Hive's ``Worker``). It does not repeat a failed job: the initiator decides when to
 queue it again (`core.compaction.initiation_and_retry_policy`). The jobs of a worker that died go back into the queue. The
 cleaner removes directories that no reader needs any more (Hive's ``Cleaner`` with its two handlers). The housekeeper aborts
-silent transactions, drops old rows of the store (Hive's ``AcidHouseKeeper``) and records figures (`record_figures`). `runner` pauses between steps.
+silent transactions, drops old rows of the store (Hive's ``AcidHouseKeeper``) and records figures of tables over time. `runner` pauses
+between steps.
 """
 
 from __future__ import annotations
 
 import logging
-from collections import defaultdict
+from collections import defaultdict, deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from functools import partial
+from itertools import islice
 
 from hiveacid.config import setting_definitions
 from hiveacid.config.property_definitions import COMPACTOR, compactor_settings
 from hiveacid.core.compaction import initiation_and_retry_policy as policy
+from hiveacid.core.compaction.advice import FigureRecord, sum_figures, tables_to_record
 from hiveacid.core.compaction.plan import CompactionKind
 from hiveacid.core.compaction.queue_records import (
     DEFAULT_POOL,
@@ -25,23 +28,33 @@ from hiveacid.core.compaction.queue_records import (
     Compaction,
     CompactionRequest,
 )
-from hiveacid.core.compaction.quiet_hours import parse_quiet_hours
-from hiveacid.core.model import TableName, TxnId
+from hiveacid.core.model import TableKind, TableName, TxnId
 from hiveacid.core.transactions.commit_records import VISIBLE_WITHIN
 from hiveacid.core.transactions.states import CompactionState
-from hiveacid.errors import CompactionError, CompactionRefusedError, ConfigError, HiveAcidError
-from hiveacid.ports.store import own_store
-from hiveacid.services.record_figures import FigureRecorder
+from hiveacid.errors import CompactionError, CompactionRefusedError, ConfigError, HiveAcidError, StoreError
+from hiveacid.ports.store import OwnStore, own_store
 from hiveacid.spark.session.error_translation import is_spark_error
 from hiveacid.spark.session.running_jobs_and_plans import cancel_jobs
 from hiveacid.table.cleaning.clean_after_overwrite import OverwrittenCleaner
 from hiveacid.table.cleaning.clean_compacted_and_aborted import clean_aborted, clean_job
-from hiveacid.table.cleaning.delete_files import cleaning_delay
-from hiveacid.table.compaction.need import CompactedTable, decide, load_table, state_of_files
+from hiveacid.table.cleaning.remove_files import cleaning_delay
+from hiveacid.table.compaction.need import (
+    MOST_PARTITIONS,
+    CompactedTable,
+    Measurer,
+    decide,
+    load_table,
+    state_of_files,
+)
 from hiveacid.table.compaction.run_compaction import CompactionReport, job_group, run_job
 from hiveacid.table.context import Context, table_names
 
 logger = logging.getLogger(__name__)
+
+_LONGEST_RECORDING = 5_000  # ms of a turn, after which the next one goes on
+_RECORDS_AT_ONCE = 50  # of figures, in one transaction of the database
+_MOST_REMEMBERED = 100_000  # numbers of rows of files
+_SUMS = ("bytes", "deltas", "delete_deltas", "files", "small_files")
 
 _ENDED_BADLY = (CompactionState.FAILED, CompactionState.DID_NOT_INITIATE)
 
@@ -246,14 +259,14 @@ class Worker:
         return None
 
     def _may_start(self, job: Compaction) -> bool:
-        """Tell whether a job is no major compaction, was requested by a user, or is inside its window, else the service's own."""
+        """Tell whether a job may start: an automatic major compaction only inside its window, or the service's if it has none."""
         if job.request.kind != CompactionKind.MAJOR or job.request.reason is None:
             return True
         try:
             settings = compactor_settings(self.context.settings, job.request.properties)
         except ConfigError:  # a time zone that this machine does not know: the job fails by it, and says so
             return True
-        window = parse_quiet_hours(settings.get(setting_definitions.COMPACTION_WINDOW))
+        window = policy.parse_quiet_hours(settings.get(setting_definitions.COMPACTION_WINDOW))
         return window.is_open(own_store(self.context.store).now())
 
     def step(self) -> CompactionReport | None:
@@ -386,3 +399,66 @@ class Housekeeper:
         store.housekeep()
         self._recorder.step()
         return aborted
+
+
+@dataclass
+class FigureRecorder:
+    """Records tables that changed, once per ``hiveacid.figures.interval`` in one process of all, and then the whole store."""
+
+    context: Context
+    _measurer: Measurer = field(init=False)
+    _waiting: deque[TableName] = field(default_factory=deque, init=False)
+
+    def __post_init__(self) -> None:
+        """Remember nothing yet."""
+        self._measurer = Measurer(self.context, _MOST_REMEMBERED)
+
+    def step(self) -> int:
+        """Record for some seconds; return the number of tables."""
+        settings, store = self.context.settings, own_store(self.context.store)
+        interval = settings.get(setting_definitions.FIGURES_INTERVAL)
+        if not self._waiting:
+            retention = settings.get(setting_definitions.FIGURES_RETENTION)
+            if not interval or not store.claim_figures(interval, retention):
+                return 0
+            self._waiting += tables_to_record(
+                table_names(self.context.catalog),
+                store.latest_figures(),
+                store.changed_partitions(),
+                store.show_compactions(),
+            )
+        clock, recorded = self.context.clock, 0
+        end = clock.now() + _LONGEST_RECORDING
+        while self._waiting and clock.now() < end:
+            records: list[FigureRecord] = []
+            while self._waiting and len(records) < _RECORDS_AT_ONCE and clock.now() < end:
+                record = self._measure(self._waiting.popleft(), store)
+                records += [] if record is None else [record]
+            store.record_figures(records)
+            recorded += len(records)
+        if not self._waiting:
+            self._record_store(store)
+        return recorded
+
+    def _measure(self, name: TableName, store: OwnStore) -> FigureRecord | None:
+        """Return the figures of a table; None if it is gone, plain, or cannot be looked at."""
+        try:
+            table = load_table(self.context.catalog, self.context.settings, name)
+            if table is None or table.definition.kind is TableKind.PLAIN:
+                return None
+            now, places = store.now(), islice(table.partitions, MOST_PARTITIONS)
+            figures = sum_figures(self._measurer.figures_of(table, partition) for partition in places)
+        except StoreError:
+            raise
+        except HiveAcidError as error:
+            logger.warning("the figures of %s cannot be recorded now: %s", name, error)
+            return None
+        return FigureRecord(name, now, asdict(figures), table.definition.incarnation)
+
+    def _record_store(self, store: OwnStore) -> None:
+        names = set(table_names(self.context.catalog))  # one may have been dropped while it was measured
+        tables = [record.figures for name, record in store.latest_figures().items() if name in names]
+        begun, conflicts = store.count_transactions()
+        sums = {name: sum(one[name] or 0 for one in tables) for name in _SUMS}
+        figures = {**sums, "tables": len(tables), "begun": begun, "conflicts": conflicts}
+        store.record_figures([FigureRecord(None, store.now(), figures)])

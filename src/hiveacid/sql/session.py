@@ -19,12 +19,11 @@ from hiveacid.core.model import TableName
 from hiveacid.datasource import can_register, register
 from hiveacid.services import Services
 from hiveacid.services.runner import Runner
-from hiveacid.spark.parser.relations import substitute_variables
-from hiveacid.spark.session.callback_server import use_secret_ids, without_hiveacid_parser
-from hiveacid.spark.session.capabilities import is_classic
+from hiveacid.spark.session.callback_server import use_secret_ids
 from hiveacid.spark.session.classic_session import filled_in
+from hiveacid.spark.session.environment import is_classic, without_hiveacid_parser
 from hiveacid.spark.session.error_translation import spark_errors_logged
-from hiveacid.spark.session.jvm import active_session
+from hiveacid.spark.session.jvm import active_session, substitute_variables
 from hiveacid.sql.binding.parameters import Arguments, with_arguments, with_written_names
 from hiveacid.sql.binding.table_binder import Binder
 from hiveacid.sql.execute.catalog_statements import adopted_definition

@@ -32,7 +32,7 @@ _LARGEST_COPY = 5 << 30  # bytes; S3 copies larger objects only in parts
 
 @dataclass(frozen=True)
 class ArrowFileSystem:
-    """``ports.FileSystem`` on one of Arrow's file systems.
+    """``ports.file_system.FileSystem`` on one of Arrow's file systems.
 
     ``inner``: turns a URI into a path of ``fs``. ``renames``: True on HDFS, where a
     rename is one step, for directories too, and unfinished files are visible. False on object stores, where a file
@@ -46,7 +46,7 @@ class ArrowFileSystem:
     copier: Copier | None = None
 
     def renames_directories(self, path: str) -> bool:  # noqa: ARG002 - the same everywhere
-        """See `ports.FileSystem`."""
+        """See `ports.file_system.FileSystem`."""
         return self.renames
 
     def replaces_tail_in_place(self, path: str) -> bool:  # noqa: ARG002 - the same everywhere
@@ -157,7 +157,7 @@ class ArrowFileSystem:
         self.write_pieces(path, (*blocks(self, path, 0, start), tail))
 
     def finish_file(self, source: str, target: str, start: int, tail: bytes) -> int:
-        """See `ports.FileSystem`. Only the tail passes through this process, where the store offers a way."""
+        """See `ports.file_system.FileSystem`. Only the tail passes through this process, where the store offers a way."""
         if self.renames:
             try:
                 with (
@@ -244,7 +244,7 @@ class ArrowFileSystem:
                 self.fs.delete_dir(self.inner(path))
 
     def delete_listed(self, root: str, entries: Sequence[FileEntry]) -> tuple[str, ...]:
-        """See `ports.FileSystem`. Whole directories are deleted at once, after one more listing."""
+        """See `ports.file_system.FileSystem`. Whole directories are deleted at once, after one more listing."""
         wanted = {entry.path: entry for entry in entries}
         try:
             now = self._list_again(root, {path.partition("/")[0] for path in wanted})

@@ -162,7 +162,7 @@ def _of_its_path(
 
 @dataclass(frozen=True)
 class AnyFileSystem:
-    """``ports.FileSystem`` for every path: local disks, and remote file systems that ``opener`` opens once each."""
+    """``ports.file_system.FileSystem`` for every path: local disks, and remote file systems that ``opener`` opens once each."""
 
     opener: Opener = field(default_factory=lambda: partial(open_arrow, lookup=from_environment))
     local: FileSystem = field(default_factory=LocalFileSystem)
@@ -195,12 +195,12 @@ class AnyFileSystem:
     delete_listed = _of_its_path(FileSystem.delete_listed)
 
     def claim_directory(self, path: str, staging: str | None = None) -> bool:
-        """See `ports.FileSystem`; from another file system nothing is moved."""
+        """See `ports.file_system.FileSystem`; from another file system nothing is moved."""
         fs = self.at(path)
         return fs.claim_directory(path, staging if staging is not None and self.at(staging) is fs else None)
 
     def finish_file(self, source: str, target: str, start: int, tail: bytes) -> int:
-        """See `ports.FileSystem`; between two file systems the file is copied through this process."""
+        """See `ports.file_system.FileSystem`; between two file systems the file is copied through this process."""
         fs, other = self.at(target), self.at(source)
         if other is fs:
             return fs.finish_file(source, target, start, tail)
@@ -208,7 +208,7 @@ class AnyFileSystem:
         return start + len(tail)
 
     def move_file(self, source: str, target: str) -> None:
-        """See `ports.FileSystem`; between two file systems the file is copied through this process."""
+        """See `ports.file_system.FileSystem`; between two file systems the file is copied through this process."""
         fs = self.at(target)
         if self.at(source) is fs:
             fs.move_file(source, target)
@@ -217,7 +217,7 @@ class AnyFileSystem:
         self.delete_tree(source)
 
     def copy_file(self, source: str, target: str, length: int | None = None) -> None:
-        """See `ports.FileSystem`."""
+        """See `ports.file_system.FileSystem`."""
         fs, other = self.at(target), self.at(source)
         if other is fs:
             fs.copy_file(source, target, length)
@@ -228,7 +228,7 @@ class AnyFileSystem:
         fs.write_pieces(target, blocks(other, source, 0, size))
 
     def link_file(self, source: str, target: str, version: FileVersion | None = None) -> FileVersion:
-        """See `ports.FileSystem`."""
+        """See `ports.file_system.FileSystem`."""
         fs = self.at(target)
         if self.at(source) is fs:
             return fs.link_file(source, target, version)
@@ -237,7 +237,7 @@ class AnyFileSystem:
         return found
 
     def move_directory(self, source: str, target: str) -> None:
-        """See `ports.FileSystem`; both paths are in one file system."""
+        """See `ports.file_system.FileSystem`; both paths are in one file system."""
         self.at(target).move_directory(source, target)
 
 

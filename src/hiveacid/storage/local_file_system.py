@@ -37,7 +37,7 @@ _BLOCK = 1 << 20  # bytes read at a time
 
 @dataclass(frozen=True)
 class LocalFileSystem:
-    """``ports.FileSystem`` on local disks.
+    """``ports.file_system.FileSystem`` on local disks.
 
     Paths are absolute, plain (``/wh/t``) or with ``file:`` before them. As in Hadoop's ``Path``, nothing is decoded:
     ``%41`` is three characters of a name, in both forms. ``durable``: call ``fsync`` for files and directories before a
@@ -52,13 +52,6 @@ class LocalFileSystem:
         Entries that disappear meanwhile (a cleaner may be running) are left out. Raises MissingDirectoryError if ``root``
         is not a directory, StorageError if symbolic links reach one directory by too many paths.
         """
-        return self.list_with_status(root)[0]
-
-    def list_with_status(self, root: str) -> tuple[tuple[FileEntry, ...], dict[str, os.stat_result] | None]:
-        """Return what `list_tree` returns, and the status of each directory; None for these if a symbolic link was seen.
-
-        A status is taken before its directory is listed; that of ``root`` is under the empty path. Raises as `list_tree`.
-        """
         top = local_path(root)
         entries: list[FileEntry] = []
         todo = [""]
@@ -67,14 +60,12 @@ class LocalFileSystem:
             while todo:
                 prefix = todo.pop()
                 try:
-                    if not prefix:
-                        directories.found[""] = os.stat(top)
                     self._list(top, prefix, entries, todo, directories)
                 except (FileNotFoundError, NotADirectoryError) as error:
                     if not prefix:
                         raise MissingDirectoryError("the directory is not there", path=root) from error
         entries.sort(key=lambda entry: entry.path)
-        return tuple(entries), None if directories.has_links else directories.found
+        return tuple(entries)
 
     def list_directory(self, root: str) -> tuple[FileEntry, ...]:
         """List one directory, sorted by path. Raises MissingDirectoryError if ``root`` is not a directory."""
@@ -92,7 +83,6 @@ class LocalFileSystem:
         with os.scandir(f"{top}/{prefix}") as found:
             for item in found:
                 path, is_link = prefix + item.name, item.is_symlink()
-                directories.has_links = directories.has_links or is_link
                 try:
                     is_dir, status = item.is_dir(), item.stat()
                 except OSError as error:
@@ -126,9 +116,8 @@ class LocalFileSystem:
             self._make_single(path)
         except FileNotFoundError:
             self._make(os.path.dirname(path))
-            self._make_single(
-                path
-            )  # only once: /proc reports FileNotFoundError also for directories that cannot be made
+            # only once: /proc reports FileNotFoundError also for directories that cannot be made
+            self._make_single(path)
 
     def _make_single(self, path: str) -> bool:
         try:
@@ -224,7 +213,7 @@ class LocalFileSystem:
             file.truncate()
 
     def finish_file(self, source: str, target: str, start: int, tail: bytes) -> int:
-        """See `ports.FileSystem`."""
+        """See `ports.file_system.FileSystem`."""
         self.replace_tail(source, start, tail)
         self.move_file(source, target)
         return start + len(tail)
@@ -365,7 +354,7 @@ class LocalFileSystem:
                 self._sync_directory(os.path.dirname(target))
 
     def delete_listed(self, root: str, entries: Sequence[FileEntry]) -> tuple[str, ...]:
-        """See `ports.FileSystem`. A file is compared by one system call and deleted by the next."""
+        """See `ports.file_system.FileSystem`. A file is compared by one system call and deleted by the next."""
         top = local_path(root)
         paths = {entry.path: f"{top}/{entry.path}".rstrip("/") for entry in entries}
         with _storage_errors("delete", root):
@@ -414,7 +403,7 @@ class LocalFileSystem:
 
 @dataclass
 class _Directories:
-    """Directories of a listing, and a counter of the paths through symbolic links that lead to each.
+    """Counter of the paths through symbolic links that lead to each directory of a listing.
 
     A few dozen directories that link to each other have millions of paths, and a listing would follow every one.
     """
@@ -422,12 +411,9 @@ class _Directories:
     root: str
     behind: set[str] = field(default_factory=set)
     seen: dict[tuple[int, int], int] = field(default_factory=dict)
-    has_links: bool = False
-    found: dict[str, os.stat_result] = field(default_factory=dict)
 
     def add(self, prefix: str, path: str, status: os.stat_result, *, is_link: bool) -> None:
-        """Add a directory, and count its path if it is a link or lies behind one; ``prefix``: the parent directory."""
-        self.found[path] = status
+        """Count the path of a directory that is a link or lies behind one; ``prefix``: the parent directory."""
         if not is_link and prefix not in self.behind:
             return
         self.behind.add(f"{path}/")

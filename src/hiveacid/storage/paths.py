@@ -10,7 +10,7 @@ import os
 import posixpath
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from hiveacid.core.format.names import has_hidden_prefix
@@ -25,6 +25,7 @@ S3 = frozenset({"s3", "s3a", "s3n"})
 """Three schemes of one store; Hadoop's current connector is s3a."""
 OBJECT_STORES = S3 | {"gs", "abfs", "abfss"}
 KNOWN = OBJECT_STORES | {"hdfs", "viewfs", "webhdfs", "swebhdfs", "o3fs", "ofs"}
+_HDFS_PORT = ":8020"  # that of a URI without one (``HdfsClientConfigKeys``)
 _MOUNTS = Path("/proc/self/mountinfo")
 _LOCAL_TYPES = frozenset({"ext4", "xfs", "btrfs", "tmpfs", "zfs", "f2fs", "overlay"})
 
@@ -79,11 +80,21 @@ def absolute(path: str) -> str:
 
 
 def real_path(path: str) -> str:
-    """Return a path with every symbolic link resolved, so that a directory has only one path."""
+    """Return a path with every symbolic link resolved, so that a directory has only one path, for comparisons.
+
+    ``hdfs://Name:8020/x`` is ``hdfs://name/x``, and ``abfs`` is another name of ``abfss``.
+    """
     if is_local(path):
         return os.path.realpath(local_path(path))
+    uri = parse_uri(_with_s3a(path))
+    if uri.scheme == "hdfs":
+        return str(replace(uri, authority=uri.authority.lower().removesuffix(_HDFS_PORT)))
+    return str(replace(uri, scheme="abfss") if uri.scheme == "abfs" else uri)
+
+
+def _with_s3a(path: str) -> str:
     uri = parse_uri(path)
-    return str(StorageUri("s3a", uri.authority, uri.path) if uri.scheme in S3 else uri)
+    return str(replace(uri, scheme="s3a") if uri.scheme in S3 else uri)
 
 
 def real_paths() -> Callable[[str], str]:
@@ -107,7 +118,7 @@ def spark_path(path: str) -> str:
 
     Spark reads ``*?[]{}`` in it as patterns.
     """
-    return f"file://{local_path(path)}" if is_local(path) else real_path(path)
+    return f"file://{local_path(path)}" if is_local(path) else _with_s3a(path)
 
 
 _PATTERN = re.compile(r"[*?\[{]")

@@ -105,9 +105,7 @@ def list_locations(
 
 
 def for_each_location(
-    table: TableDefinition,
-    partitions: Sequence[Partition] | None,
-    look: Callable[[str, Partition | None], T],
+    table: TableDefinition, partitions: Sequence[Partition] | None, look: Callable[[str, Partition | None], T]
 ) -> tuple[T, ...]:
     """Call ``look`` for every partition (for the table itself if ``partitions`` is None), several at a time."""
     if partitions is None:

@@ -1,6 +1,6 @@
 """Staging: writers fill a hidden directory below the table; publishing gives its files their final names.
 
-Nothing depends on atomic directory renames, and nothing published is visible before its write id commits.
+Only compactions at layout level hive3 depend on atomic directory renames. Nothing published is visible before its write id commits.
 """
 
 from __future__ import annotations

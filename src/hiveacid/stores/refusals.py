@@ -127,6 +127,14 @@ def not_with_worker(compaction_id: int, worker: str) -> errors.HiveAcidError:
     )
 
 
+def compaction_lost(txn_id: TxnId) -> errors.TransactionAbortedError:
+    """Return the error for the commit of a compaction whose job is not its own any more."""
+    return errors.TransactionAbortedError(
+        f"the compaction of transaction {txn_id} was ended, or its table renamed, while it was at work, and another one may have "
+        "replaced the same directories; nothing of it is visible"
+    )
+
+
 def not_ready_for_cleaning(compaction_id: int, state: str) -> errors.HiveAcidError:
     """Return the error for the postponed cleaning of a job that is not ready for cleaning."""
     return errors.TransactionStateError(f"compaction {compaction_id} is {state}, not ready for cleaning")

@@ -27,12 +27,13 @@ from hiveacid.errors import (
 )
 from hiveacid.ports.clock import SystemClock
 from hiveacid.ports.file_system import FileSystem
-from hiveacid.ports.store import TransactionStore, WarehouseStore, stream_store
+from hiveacid.ports.store import TransactionStore, WarehouseStore
 from hiveacid.storage.file_system_routing import AnyFileSystem
 from hiveacid.streaming.records import Records, to_batches
 from hiveacid.streaming.stream_target import StreamTarget, require_no_update_events
 from hiveacid.streaming.stream_transaction import StreamContext, StreamTransaction
 from hiveacid.table.context import require_table
+from hiveacid.table.write import stream_progress
 from hiveacid.table.write.write_conflicts import repeat_after_conflicts
 from hiveacid.transactions.transaction import Transaction
 
@@ -191,9 +192,16 @@ class Connection:
             self._abort_current("aborted by its client")
 
     def add_stream_progress(self, batch: StreamBatch) -> None:
-        """Commit the progress of a query's batch together with the open transaction (``streaming.connection``)."""
+        """Commit the progress of a query's batch together with the open transaction. Raises the errors of `add_batch`."""
         with self._exclusive():
-            self._require_open().txn.pending.batch = batch
+            stream_progress.add_batch(self._context, self._require_open().txn, batch)
+
+    def register_stream(
+        self, query: str, run: str, checkpoint: str, *, restart: bool = False
+    ) -> tuple[StreamProgress | None, StreamProgress]:
+        """Register a run of a query, as `StreamingQueryWriter.register`; return the progress before and after."""
+        stream = StreamKey(self.table, query)
+        return stream_progress.register_stream(self._context, stream, run, checkpoint, restart=restart)
 
     @property
     def in_transaction(self) -> bool:
@@ -326,10 +334,7 @@ class StreamingQueryWriter:
 
         Raises StreamFencedError (a newer run has taken over), StreamCheckpointError (see ``core.transactions.commit_records``).
         """
-        stream = StreamKey(connection.table, query)
-        store = stream_store(connection.store, stream)
-        before = store.stream_progress(stream)
-        progress = store.register_stream(stream, run, checkpoint, restart=restart)
+        before, progress = connection.register_stream(query, run, checkpoint, restart=restart)
         return cls(connection, progress, first=before is None or before.epoch != progress.epoch)
 
     def deliver(self, batch_id: int, rows: Callable[[], Iterable[Records]]) -> int | None:

@@ -9,23 +9,17 @@ import pyarrow as pa
 
 from hiveacid.config import Settings
 from hiveacid.core.format.acid_columns import BucketProperty
-from hiveacid.core.model import (
-    TableDefinition,
-    TableKind,
-    WriteId,
-)
+from hiveacid.core.model import TableDefinition, TableKind, WriteId
 from hiveacid.core.transactions.locks_and_conflicts import LockComponent
 from hiveacid.errors import StorageError
 from hiveacid.orc.stored_values import arrow_schema
-from hiveacid.orc.writing import RecordKeys, StripeBlock, encode_rows
+from hiveacid.orc.writing import RecordKeys, StripeBlock, encode_rows, single_batch
 from hiveacid.ports.catalog import Catalog
 from hiveacid.ports.file_system import FileSystem
 from hiveacid.ports.transactions import Operation, Start
 from hiveacid.spark.write.staged_files import StagedFile, StagedKind, TaskReport
 from hiveacid.storage.staging import delete_staging, new_staging_directory
-from hiveacid.streaming.row_constraints import RowConstraints
-from hiveacid.streaming.stream_target import StreamTarget
-from hiveacid.table.cast_to_table_columns import single_batch
+from hiveacid.streaming.stream_target import RowConstraints, StreamTarget
 from hiveacid.table.partitions import PartitionValues, partition_name
 from hiveacid.table.write.output_directories import OutputDirectories, known_partitions, record_written
 from hiveacid.table.write.partitions_and_buckets import split_by_partition_and_bucket

@@ -7,20 +7,23 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import TYPE_CHECKING, NoReturn
 
+from pyspark.sql import DataFrame, Row
+
 from hiveacid.core.format.names import ROW_ID, ROW_IS_DELETED
 from hiveacid.core.model import Displayed, TableDefinition, TableName, WriteId
 from hiveacid.core.schema.storage_formats import file_kind
 from hiveacid.core.schema.types import quote_name, unquoted_name
 from hiveacid.core.snapshot.check_findings import Finding
 from hiveacid.core.snapshot.classify_entries import ItemState
+from hiveacid.core.snapshot.tags import TagName
 from hiveacid.core.transactions.commit_records import StreamKey
 from hiveacid.errors import ConfigError, HiveAcidError, TransactionStateError, UnsupportedFeatureError
 from hiveacid.ports.transactions import current_write_ids_of
 from hiveacid.spark.formats.driver_frames import epoch_millis
-from hiveacid.spark.formats.expressions import Expression, selected
-from hiveacid.spark.session.bound_plans import filter_rows
-from hiveacid.spark.session.capabilities import SparkEnvironment, is_method_of_frames
+from hiveacid.spark.formats.expressions import Expression, expand_stars, selected
+from hiveacid.spark.session.bound_plans import filter_rows, qualifier_of
 from hiveacid.spark.session.classic_session import in_session
+from hiveacid.spark.session.environment import SparkEnvironment, is_method_of_frames
 from hiveacid.spark.session.error_translation import translate_errors
 from hiveacid.table.check import check_table
 from hiveacid.table.check_files import check_quick, inventory_of_partitions
@@ -29,7 +32,7 @@ from hiveacid.table.compaction.run_compaction import CompactionReport
 from hiveacid.table.context import Context
 from hiveacid.table.partitions import partitions_of, static_values
 from hiveacid.table.read import inventory
-from hiveacid.table.read.change_feed import Changes
+from hiveacid.table.read.change_feed import ChangeFeed
 from hiveacid.table.read.history_and_time_travel import (
     HISTORY,
     SNAPSHOTS,
@@ -37,21 +40,19 @@ from hiveacid.table.read.history_and_time_travel import (
     Instant,
     PointInTime,
     history_rows,
+    point_of_version,
     snapshot_rows,
     utc_datetime,
 )
 from hiveacid.table.read.table_snapshot import extend_lease, list_snapshot, reading_transaction
 from hiveacid.table.read.visible_locations import require_same_table
+from hiveacid.table.tags import create_tag, drop_tag
 from hiveacid.table.write.foreach_batch_writer import StreamOptions, StreamWriter
-from hiveacid.table.write.insert import InsertOptions, insert
-from hiveacid.table.write.merge import Merge
+from hiveacid.table.write.insert import InsertOptions, insert, restore, with_new_columns
+from hiveacid.table.write.merge import TableMerger
 from hiveacid.table.write.publish import WriteReport
-from hiveacid.table.write.restore import restore
 from hiveacid.table.write.update_delete import delete, update
 from hiveacid.transactions.transaction import Transaction
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, Row
 
 Spec = Mapping[str, object]
 
@@ -113,7 +114,9 @@ class Scan(Displayed):
                 else:
                     frame = snapshot.scan(count_only=self.count_only, subqueries=self.subqueries)
                 extend_lease(context, reader, frame)
-                rows = filter_rows(context.env, frame, self.where, self.name.name)
+                own = {qualifier_of(self.name.name): table.column_names}
+                chosen = expand_stars(self.where, own) if self.where else None
+                rows = filter_rows(context.env, frame, chosen, self.name.name)
                 return selected(rows, self._columns(table))
 
     def _columns(self, table: TableDefinition) -> list[str]:
@@ -214,18 +217,22 @@ class AcidTable(Displayed):
         with translate_errors():
             self.to_df().show(n, truncate)
 
-    def as_of(self, write_id: int | None = None, *, timestamp: datetime | str | None = None) -> AcidTable:
-        """Return the table as it was after ``write_id`` or at ``timestamp``, with its present columns.
+    def as_of(
+        self, write_id: int | None = None, *, timestamp: datetime | str | None = None, tag: str | None = None
+    ) -> AcidTable:
+        """Return the table as it was after ``write_id``, at ``timestamp`` or at ``tag``, with its present columns.
 
         ``timestamp``: all commits whose commit time, by the store's clock, is not later. It is a datetime, or a text
         that Spark casts to TIMESTAMP; a text without a zone is in the session's time zone.
 
-        Raises ConfigError for both arguments, for none, and for a value that is not a timestamp. Reading raises
+        Raises ConfigError for several arguments, for none, and for a value that is not a timestamp. Reading raises
         NotEnoughHistoryError, with the earliest point, if the cleaner has removed that state or the table did not
         exist. It raises UnsupportedFeatureError for a timestamp with a Hive Metastore, which keeps no commit times.
         """
-        if (write_id is None) == (timestamp is None):
-            raise ConfigError("as_of takes a write_id or a timestamp")
+        if sum(point is not None for point in (write_id, timestamp, tag)) != 1:
+            raise ConfigError("as_of takes a write_id, a timestamp or a tag")
+        if tag is not None:
+            return replace(self, snapshot_at=point_of_version(tag))
         if timestamp is not None:
             return replace(self, snapshot_at=Instant(epoch_millis(self.context.env, timestamp)))
         if isinstance(write_id, bool) or not isinstance(write_id, int):
@@ -258,7 +265,7 @@ class AcidTable(Displayed):
         key: Sequence[str] = (),
         net: bool = False,
         row_ids: bool = False,
-    ) -> Changes:
+    ) -> ChangeFeed:
         """Read the changes that were committed after one point in time and up to another (default: the present).
 
         A point is one of these:
@@ -271,7 +278,9 @@ class AcidTable(Displayed):
         delete and an insert. ``net``: leave out rows that were inserted and deleted between the two points.
         """
         end = self.snapshot_at if until is None else until
-        return Changes(self.context, self.name, self.joined, after, end, _names(key), net, row_ids)
+        if isinstance(end, TagName):
+            raise ConfigError("changes() of a tag: give its write ids, or a time, as until=")
+        return ChangeFeed(self.context, self.name, self.joined, after, end, _names(key), net, row_ids)
 
     @property
     def inspect(self) -> Inspect:
@@ -280,19 +289,36 @@ class AcidTable(Displayed):
 
     # writing
 
-    def insert(self, frame: DataFrame, partition: Spec | None = None) -> WriteReport:
-        """Insert rows; columns are matched by name. ``partition``: values of static partition columns."""
+    def insert(
+        self, frame: DataFrame, partition: Spec | None = None, *, merge_schema: bool = False
+    ) -> WriteReport:
+        """Insert rows; columns are matched by name. ``partition``: values of static partition columns.
+
+        ``merge_schema``: add the columns of ``frame`` that the table lacks, and use the default, or NULL, for those that ``frame`` lacks.
+        """
         self._require_writable("insert()")
         _require_frame("insert()", frame)
-        options = InsertOptions(partition=partition, by_name=True)
-        return insert(self.context.with_own_sql(), self.name, frame, options, self.joined)
+        return self._insert(
+            frame, InsertOptions(partition=partition, by_name=True), merge_schema=merge_schema
+        )
 
-    def overwrite(self, frame: DataFrame, partition: Spec | None = None) -> WriteReport:
-        """Replace the rows of the table, of one partition, or of all partitions that the new rows belong to."""
+    def overwrite(
+        self, frame: DataFrame, partition: Spec | None = None, *, merge_schema: bool = False
+    ) -> WriteReport:
+        """Replace the rows of the table, of one partition, or of all partitions that the new rows belong to.
+
+        ``merge_schema`` as in `insert`.
+        """
         self._require_writable("overwrite()")
         _require_frame("overwrite()", frame)
         options = InsertOptions(partition=partition, by_name=True, overwrite=True)
-        return insert(self.context.with_own_sql(), self.name, frame, options, self.joined)
+        return self._insert(frame, options, merge_schema=merge_schema)
+
+    def _insert(self, frame: DataFrame, options: InsertOptions, *, merge_schema: bool) -> WriteReport:
+        context = self.context.with_own_sql()
+        if merge_schema:
+            options = with_new_columns(context, self.name, frame, options, self.joined)
+        return insert(context, self.name, frame, options, self.joined)
 
     def update(self, values: Mapping[str, Expression], where: Expression | None = None) -> WriteReport:
         """Set columns to expressions in the rows that ``where`` selects."""
@@ -304,25 +330,62 @@ class AcidTable(Displayed):
         self._require_writable("delete()")
         return delete(self.context.with_own_sql(), self.name, where, self.joined)
 
-    def restore(self, write_id: int | None = None, *, timestamp: datetime | str | None = None) -> WriteReport:
+    def restore(
+        self, write_id: int | None = None, *, timestamp: datetime | str | None = None, tag: str | None = None
+    ) -> WriteReport:
         """Make the rows those of a point in the past, in one commit; arguments and errors as those of :meth:`as_of`.
 
         Columns stay those of the present definition. Raises NotTransactionalError, WriteConflictError.
         """
         self._require_writable("restore()")
-        past = self.as_of(write_id, timestamp=timestamp).snapshot_at
+        past = self.as_of(write_id, timestamp=timestamp, tag=tag).snapshot_at
         assert past is not None  # noqa: S101 - as_of refuses it
         return restore(self.context.with_own_sql(), self.name, past, self.joined)
 
+    def create_tag(
+        self,
+        name: str,
+        write_id: int | None = None,
+        *,
+        timestamp: datetime | str | None = None,
+        retain: float | None = None,
+        or_replace: bool = False,
+    ) -> None:
+        """Name a state of the table, by default the present one, for ``as_of(tag=)`` (docs/history.md).
+
+        ``retain``: seconds for which the cleaner keeps its files; None: until `drop_tag`. Raises as
+        `hiveacid.table.tags.create_tag`.
+        """
+        self._require_writable("create_tag()")
+        past = None
+        if (write_id, timestamp) != (None, None):
+            past = self.as_of(write_id, timestamp=timestamp).snapshot_at
+        create_tag(self.context, self.name, name, past, retain=retain, or_replace=or_replace)
+
+    def drop_tag(self, name: str) -> None:
+        """Remove a tag. Raises NotEnoughHistoryError if there is none."""
+        self._require_writable("drop_tag()")
+        drop_tag(self.context, self.name, name)
+
     def merge(
-        self, source: DataFrame, on: Expression, *, target_alias: str = "t", source_alias: str = "s"
-    ) -> Merge:
-        """Start a MERGE of ``source`` (alias s) into this table (alias t)."""
+        self,
+        source: DataFrame,
+        on: Expression,
+        *,
+        target_alias: str = "t",
+        source_alias: str = "s",
+        merge_schema: bool = False,
+    ) -> TableMerger:
+        """Start a MERGE of ``source`` (alias s) into this table (alias t).
+
+        ``merge_schema``: add columns that the table lacks: those of the source that clauses set, all if a clause has no values.
+        """
         self._require_writable("merge()")
         _require_frame("merge()", source)
         context = self.context.with_own_sql()
         source = in_session(context.env, source)
-        return Merge(context, self.name, source, on, self.joined, target_alias, source_alias)
+        merge = TableMerger(context, self.name, source, on, self.joined, target_alias, source_alias)
+        return replace(merge, merge_schema=merge_schema)
 
     def stream_writer(
         self,
@@ -509,4 +572,4 @@ class Inspect(Displayed):
         return inventory.inventory_of(context, table, partitions_of(context, table, txn), snapshot)
 
 
-__all__ = ["AcidTable", "Changes", "Inspect", "Scan"]
+__all__ = ["AcidTable", "ChangeFeed", "Inspect", "Scan"]

@@ -27,8 +27,9 @@ from hiveacid.core.schema.types import (
     Struct,
     parse_type,
 )
-from hiveacid.errors import ConfigError, SchemaMismatchError, did_you_mean, did_you_mean_any
+from hiveacid.errors import SchemaMismatchError, did_you_mean, did_you_mean_any
 from hiveacid.orc.stored_values import arrow_schema, arrow_type, without_offset
+from hiveacid.orc.writing import single_batch
 
 _TEXTS = frozenset({"string", "varchar", "char"})
 _WIDEST = 76  # digits of Arrow's decimals
@@ -72,16 +73,6 @@ def cast_columns(data: pa.Table | pa.RecordBatch, columns: tuple[Column, ...]) -
         require_castable(field.name, values.type, field.type)
         arrays.append(cast(values, field.type))
     return pa.RecordBatch.from_arrays(arrays, schema=schema)
-
-
-def single_batch(table: pa.Table) -> pa.RecordBatch:
-    """Return a table's rows as one batch. Raises ConfigError for more text than one array can hold."""
-    arrays = [
-        column.chunk(0) if column.num_chunks == 1 else column.combine_chunks() for column in table.columns
-    ]
-    if any(isinstance(array, pa.ChunkedArray) for array in arrays):
-        raise ConfigError("too many bytes of one column at once: write smaller batches")
-    return pa.RecordBatch.from_arrays(arrays, schema=table.schema)
 
 
 def require_castable(
@@ -202,9 +193,8 @@ def _cast_to_decimal(values: pa.Array, target: pa.DataType) -> pa.Array:
     done = values.cast(target)  # rounds FLOAT and DOUBLE to the scale
     if not pa.types.is_floating(values.type):
         return done
-    doubtful = pc.not_equal(
-        done.cast(values.type), values
-    )  # this cast may be off by one bit, that of texts is exact
+    # this cast may be off by one bit, that of texts is exact
+    doubtful = pc.not_equal(done.cast(values.type), values)
     given, texts = values.filter(doubtful), done.filter(doubtful).cast(pa.string())
     lost = given.filter(pc.not_equal(texts.cast(given.type), given))
     if len(lost):

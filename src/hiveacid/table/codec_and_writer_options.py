@@ -7,6 +7,7 @@ from hiveacid.core.format.names import LayoutLevel, staged_column
 from hiveacid.core.model import TableDefinition, TableKind
 from hiveacid.core.schema.storage_formats import FileKind, file_kind
 from hiveacid.errors import ConfigError, UnsupportedFeatureError
+from hiveacid.table.context import layout_level
 
 _MISREAD_TYPES = frozenset({"date", "float", "double"})
 """Types whose bloom filters would lose rows of tables that are not full ACID, in Spark as in hiveacid.
@@ -14,16 +15,6 @@ _MISREAD_TYPES = frozenset({"date", "float", "double"})
 Spark's push-down then asks the filter for a day before 1582-10-15 in the other calendar, and for 0.0 but not for -0.0.
 Conditions on full ACID tables are made by ``spark.predicates``, which avoids both.
 """
-
-
-def layout_level(table: TableDefinition, settings: Settings) -> LayoutLevel:
-    """Return the layout level of a table: its own property, else the session's setting."""
-    text = property_definitions.LAYOUT_LEVEL.of(table)
-    return LayoutLevel(
-        setting_definitions.LAYOUT_LEVEL.parse(text)
-        if text
-        else settings.get(setting_definitions.LAYOUT_LEVEL)
-    )
 
 
 def writer_options(table: TableDefinition, settings: Settings) -> dict[str, str]:

@@ -15,9 +15,8 @@ from hiveacid.ports.catalog import Catalog
 from hiveacid.ports.clock import Clock
 from hiveacid.ports.file_system import FileSystem
 from hiveacid.ports.store import TransactionStore
-from hiveacid.spark.session.capabilities import SparkEnvironment
-from hiveacid.table.codec_and_writer_options import layout_level
-from hiveacid.table.connection_caches import DeleteEventCache, ListingCache
+from hiveacid.spark.session.environment import SparkEnvironment
+from hiveacid.table.connection_caches import DeleteEventCache, LocationCache
 from hiveacid.transactions.heartbeats import heartbeat_interval
 from hiveacid.transactions.read_leases import ReadLeases
 from hiveacid.transactions.transaction import Transactions
@@ -75,7 +74,7 @@ class StoreContext:
     clock: Clock
     warehouse: str
     session: SessionState
-    listings: ListingCache = field(default_factory=ListingCache)
+    kept: LocationCache = field(default_factory=LocationCache)
 
     @property
     def settings(self) -> Settings:
@@ -145,16 +144,21 @@ class Context(StoreContext):
         env = self.env.with_own_sql()
         return self if env is self.env else replace(self, env=env)
 
+    def require_transactional(self, name: TableName, what: str) -> TableDefinition:
+        """Return a transactional table. Raises NotTransactionalError, whose text begins with ``what`` and the name."""
+        table = self.require(name)
+        if table.kind is TableKind.PLAIN:
+            raise errors.NotTransactionalError(
+                f"{what} {name}: the table is not transactional: {HOW_TO_MAKE_TRANSACTIONAL}"
+            )
+        return table
+
     def require_full_acid(self, name: TableName, verb: str) -> TableDefinition:
         """Return a table whose rows can be changed; NotTransactionalError, InsertOnlyError otherwise."""
-        table = self.require(name)
+        table = self.require_transactional(name, f"{verb} on")
         if table.kind is TableKind.INSERT_ONLY:
             raise errors.InsertOnlyError(
                 f"{verb} on {name}: the table is insert-only (transactional_properties): INSERT OVERWRITE replaces its rows"
-            )
-        if table.kind is TableKind.PLAIN:
-            raise errors.NotTransactionalError(
-                f"{verb} on {name}: the table is not transactional: {HOW_TO_MAKE_TRANSACTIONAL}"
             )
         return table
 
@@ -168,6 +172,16 @@ class Context(StoreContext):
             if text is None
             else setting_definitions.SINGLE_BUCKET.parse(text)
         )
+
+
+def layout_level(table: TableDefinition, settings: Settings) -> LayoutLevel:
+    """Return the layout level of a table: its own property, else the session's setting."""
+    text = property_definitions.LAYOUT_LEVEL.of(table)
+    return LayoutLevel(
+        setting_definitions.LAYOUT_LEVEL.parse(text)
+        if text
+        else settings.get(setting_definitions.LAYOUT_LEVEL)
+    )
 
 
 def require_table(catalog: Catalog, name: TableName) -> TableDefinition:

@@ -6,18 +6,26 @@ Rules: Hive's ``TransactionalValidationListener``.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 
 from hiveacid.core.format.names import RESERVED_NAMES
-from hiveacid.core.model import TableDefinition, TableKind, TableName
+from hiveacid.core.model import Column, TableDefinition, TableKind, TableName
+from hiveacid.core.schema.location_overlap import on_any_hdfs
 from hiveacid.core.schema.storage_formats import FileKind, file_kind, is_orc
 from hiveacid.core.transactions.locks_and_conflicts import LockComponent, LockType
-from hiveacid.errors import CatalogError, SchemaMismatchError, UnsupportedFeatureError, already_exists
+from hiveacid.errors import (
+    CatalogError,
+    SchemaMismatchError,
+    TransactionStateError,
+    UnsupportedFeatureError,
+    already_exists,
+)
 from hiveacid.spark.formats.text import text_layout
 from hiveacid.spark.formats.types import column_type
 from hiveacid.storage.paths import absolute, real_path
-from hiveacid.table.cleaning.delete_files import history_retention
+from hiveacid.table.cleaning.remove_files import history_retention
 from hiveacid.table.context import Context, StoreContext
 from hiveacid.transactions.transaction import Transaction
 
@@ -91,10 +99,9 @@ def lock_of_location(location: str) -> LockComponent:
     Of two CREATE TABLE AS SELECT with one location, the second then finds the first one's table there. Of two LOAD DATA that
     move the same files, the second finds no files.
     """
-    digest = hashlib.sha256(real_path(absolute(location)).encode()).hexdigest()[:16]
-    return LockComponent(
-        LockType.EXCLUSIVE, "default", f"location_{digest}"
-    )  # a name that a metastore accepts
+    digest = hashlib.sha256(on_any_hdfs(real_path(absolute(location))).encode()).hexdigest()[:16]
+    # a name that a metastore accepts
+    return LockComponent(LockType.EXCLUSIVE, "default", f"location_{digest}")
 
 
 @contextmanager
@@ -131,3 +138,34 @@ def put_definition(
         raise already_exists("table", edited.name)
     txn.require_open_in_store()  # without the lock, another client may have changed the definition meanwhile
     context.catalog.alter_table(table.name, edited)
+
+
+def add_missing_columns(
+    context: Context,
+    name: TableName,
+    missing: Callable[[TableDefinition], Sequence[Column]],
+    check: Callable[[TableDefinition], object] = lambda _: None,
+    joined: Transaction | None = None,
+) -> None:
+    """Append the columns that a definition is ``missing``; rows written before have NULL in them.
+
+    Another writer may be adding columns at the same time. ``check``: raises an error for an edited definition that the statement
+    cannot use; the table then stays as it is. ``joined``: the open transaction of the statement. Raises TransactionStateError
+    in such a one, whose snapshot and locks belong to the old definition.
+    """
+    table = context.require(name)
+    new = missing(table)
+    if not new:
+        return
+    if joined is not None:
+        names = ", ".join(column.name for column in new)
+        raise TransactionStateError(
+            f"{name} would get the columns {names}, which a transaction cannot add: ALTER TABLE {name} ADD COLUMNS before it begins"
+        )
+    edited = replace(table, columns=(*table.columns, *new))
+    check_definition(edited)
+    check(edited)
+    with exclusive_table(context, name) as (table, txn):
+        new = missing(table)
+        if new:
+            put_definition(context, table, replace(table, columns=(*table.columns, *new)), txn)

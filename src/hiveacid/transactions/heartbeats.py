@@ -21,7 +21,7 @@ _ABORTED = "was aborted (timed out, or by ABORT TRANSACTIONS)"
 _MISSING = "is not known to the store any more"
 # Heartbeats in a time-out: in that of the client as in Hive, in a metastore's own so that one lost heartbeat is no harm.
 _BEATS, _BEATS_OF_METASTORE = 2, 3
-# Another process may abort silent transactions by its own hive.txn.timeout: safe as long as each has at least 300 s.
+# A metastore whose time-out cannot be read is taken to have Hive's default, 300 s.
 _LONGEST_INTERVAL = 300.0 / _BEATS
 _OWNER_THREAD: ContextVar[int | None] = ContextVar("hiveacid_owner_thread", default=None)
 

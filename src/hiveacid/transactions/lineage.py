@@ -43,9 +43,8 @@ class LineageSender:
         ``namespace``: of the job and the tables.
         """
         if self._process != os.getpid():
-            vars(self).update(
-                vars(LineageSender())
-            )  # a forked child leaves its parent's events, and locks, to it
+            # a forked child leaves its parent's events, and locks, to it
+            vars(self).update(vars(LineageSender()))
         with self._lock:
             try:
                 self._waiting.put_nowait((target, namespace, commit))

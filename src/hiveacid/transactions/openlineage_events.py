@@ -83,7 +83,7 @@ def make_event(namespace: str, commit: ReportedCommit) -> RunEvent:
     run_facets: dict[str, RunFacet] = {
         "hiveacid_commit": CommitRunFacet(
             int(commit.txn_id), client.user, client.host, client.agent, producer=_PRODUCER
-        ),
+        )
     }
     job = ", ".join(f"{(summary.operation or 'change').lower()} {name}" for name, summary in written.items())
     return RunEvent(

@@ -42,12 +42,14 @@ class PendingCommit:
     """Collects what a commit records, and what runs before it and after its end.
 
     ``overwritten``: partitions with a base of this transaction's write id. ``batch``: the progress of a stream.
-    ``before_commit``: each may abort the transaction and raise. ``on_commit``: removes files that the commit replaced.
+    ``loaded``: paths of LOAD DATA's sources, which the commit removes. ``before_commit``: each may abort the transaction and
+    raise. ``on_commit``: removes files that the commit replaced.
     ``on_abort``: removes files that no reader sees.
     """
 
     batch: StreamBatch | None = None
     overwritten: dict[TableName, set[tuple[str | None, ...]]] = field(default_factory=dict)
+    loaded: set[str] = field(default_factory=set)
     before_commit: list[Callable[[], None]] = field(default_factory=list)
     on_commit: list[Callable[[], None]] = field(default_factory=list)
     on_abort: list[Callable[[], None]] = field(default_factory=list)
@@ -109,6 +111,14 @@ class PendingCommit:
     def new_partitions(self, table: TableName) -> list[NewPartition]:
         """Return the partitions of a table that the commit creates."""
         return [new for new in self._partitions if new.table == table]
+
+    def withdraw(self, table: TableName) -> list[NewPartition]:
+        """Let the commit tell nothing of a table whose files are its only purpose; return its partitions."""
+        made = self.new_partitions(table)
+        self._tables = [one for one in self._tables if one.name != table]
+        self._partitions = [one for one in self._partitions if one.table != table]
+        self._files = [one for one in self._files if one.table != table]
+        return made
 
     def alter_table(self, table: TableDefinition, *, skipped: int = 0) -> None:
         """Change a table's definition, and leave the next ``skipped`` write ids unused."""

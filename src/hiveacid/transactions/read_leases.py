@@ -5,11 +5,11 @@ from __future__ import annotations
 import logging
 import os
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from copy import copy
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import TypeAlias
 
 from hiveacid.config import Settings
 from hiveacid.core.model import TxnId
@@ -22,34 +22,8 @@ logger = logging.getLogger(__name__)
 _LONGEST_ENDING = 10.0  # seconds that `close` waits for a sweep in another thread: a store may never answer
 
 
-class Holder(Protocol):
-    """Something that keeps a read transaction open: a DataFrame's plan (``spark.session.running_jobs_and_plans.RelationWatch``)."""
-
-    def alive(self) -> bool:
-        """Tell whether the plan can still run."""
-
-
-class _PlanInTheMaking:
-    """Holder of a snapshot while a plan is made from it."""
-
-    def __init__(self) -> None:
-        """Start pinned."""
-        self.pinned = True
-
-    def alive(self) -> bool:
-        """Tell whether the plan is still being made."""
-        return self.pinned
-
-
-@dataclass(frozen=True)
-class _Until:
-    """Holder of a snapshot until a transaction ends."""
-
-    txn: Transaction
-
-    def alive(self) -> bool:
-        """Tell whether the transaction is open."""
-        return not self.txn.ended
+Holder: TypeAlias = Callable[[], bool]
+"""Tells whether a read transaction has to stay open, as for a plan (``RelationWatch.alive`` of ``spark.session.running_jobs_and_plans``)."""
 
 
 @dataclass
@@ -82,11 +56,11 @@ class ReadLeases:
     @contextmanager
     def acquire(self, settings: Settings) -> Iterator[Transaction]:
         """Provide a read transaction with the current snapshot; call `add_holder` within the block to keep it open."""
-        pin = _PlanInTheMaking()
+        making = True
         try:
-            yield self._take(settings, pin)
+            yield self._take(settings, lambda: making)
         finally:
-            pin.pinned = False
+            making = False
 
     def begin_explicit(self, settings: Settings, kind: TxnKind = TxnKind.DEFAULT) -> Transaction:
         """Begin a transaction of several statements, with a lease for the DataFrames that are made in it.
@@ -97,7 +71,7 @@ class ReadLeases:
         with self.acquire(settings) as lease:
             txn = self._transactions.begin(settings, kind, explicit=True, start=Start())
             txn.lease = lease
-            self.add_holder(lease, _Until(txn))
+            self.add_holder(lease, lambda: not txn.ended)
             return txn
 
     def _begin_anew_in_child(self) -> None:
@@ -105,7 +79,7 @@ class ReadLeases:
         if self._all.process != os.getpid():
             vars(self._all).update(vars(_Held()))  # in its place: the sweep of one serves all clients
 
-    def _take(self, settings: Settings, pin: _PlanInTheMaking) -> Transaction:
+    def _take(self, settings: Settings, holder: Holder) -> Transaction:
         self._begin_anew_in_child()
         with self._all.lock:
             newest = self._newest
@@ -116,10 +90,10 @@ class ReadLeases:
                 and not (newest.ended or newest.reads.outdated)
                 and self._is_newest_snapshot(newest)
             ):
-                holders.append(pin)
+                holders.append(holder)
                 return newest
             txn = self._transactions.begin(settings, TxnKind.READ_ONLY, start=SNAPSHOT_ONLY)
-            self._all.held.append((txn, [pin]))
+            self._all.held.append((txn, [holder]))
             self._newest = txn
             return txn
 
@@ -155,9 +129,7 @@ class ReadLeases:
         self._begin_anew_in_child()
         with self._all.ending:
             with self._all.lock:
-                held = [
-                    (txn, [holder for holder in holders if holder.alive()]) for txn, holders in self._all.held
-                ]
+                held = [(txn, [alive for alive in holders if alive()]) for txn, holders in self._all.held]
                 self._all.held[:] = [(txn, alive) for txn, alive in held if alive]
             released = [txn for txn, alive in held if not alive]
             try:

@@ -9,6 +9,7 @@ import getpass
 import logging
 import socket
 import threading
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
@@ -84,7 +85,7 @@ class Transaction(Displayed):
     lease: Transaction | None = None
     published: bool = False  # a directory of its own may have been made: set before it is
     reads: TablesRead = field(default_factory=TablesRead)
-    alive_at: int = -(1 << 62)  # ms: a moment at which the store has certainly not missed a heartbeat
+    alive_at: int = -(1 << 62)  # ms: up to then the store has surely had every heartbeat
     report: Callable[[Transaction, Mapping[TableName, WriteId]], None] | None = None
     _snapshot: ValidTxnList | None = None
     _write_ids: dict[TableName, WriteId] = field(default_factory=dict)
@@ -92,6 +93,7 @@ class Transaction(Displayed):
     _tables_with_later_commits: set[TableName] = field(default_factory=set)
     _held: list[LockComponent] = field(default_factory=list)
     _next_statement: int = 0
+    _with_keys: Counter[TableName] = field(default_factory=Counter)
 
     def lock(self, components: Sequence[LockComponent], *, zero_wait: bool = False) -> None:
         """Take locks; wait for them as long as ``hive.lock.*`` allow. ``zero_wait``: not at all. Raises LockTimeoutError.
@@ -250,7 +252,7 @@ class Transaction(Displayed):
 
     def misses_commits_of(self, table: TableName, now: ValidWriteIdList) -> bool:
         """Tell whether ``now`` has a committed write id that this transaction's snapshot has not."""
-        return _has_new_commits(now, self.valid_write_ids(table))
+        return has_new_commits(now, self.valid_write_ids(table))
 
     def write_id(self, table: TableName, *, publishing: bool = True) -> WriteId:
         """Return the transaction's write id for a table, allocated at the first call.
@@ -275,6 +277,11 @@ class Transaction(Displayed):
             )
         self._next_statement += count
         return range(first, first + count)
+
+    def next_with_keys(self, table: TableName) -> int:
+        """Return the number of a statement among those that make surrogate keys of a table; the first is 0."""
+        self._with_keys[table] += 1
+        return self._with_keys[table] - 1
 
     def require_not_overwritten(
         self, table: TableName, partitions: Iterable[tuple[str | None, ...]] | None = None
@@ -369,7 +376,7 @@ class Transaction(Displayed):
         self.heartbeats.check(self.txn_id)
 
 
-def _has_new_commits(now: ValidWriteIdList, before: ValidWriteIdList) -> bool:
+def has_new_commits(now: ValidWriteIdList, before: ValidWriteIdList) -> bool:
     """Tell whether ``now`` has a committed write id that ``before`` has not."""
     new_ids = range(int(before.high_watermark) + 1, int(now.high_watermark) + 1)
     return any(now.is_valid(write_id) for write_id in (*before.open, *new_ids))
@@ -392,12 +399,7 @@ class Transactions:
     lineage: LineageSender = field(default_factory=sender_of_process)
 
     def _handle(
-        self,
-        settings: Settings,
-        txn_id: TxnId,
-        *,
-        explicit: bool = False,
-        guard: Transaction | None = None,
+        self, settings: Settings, txn_id: TxnId, *, explicit: bool = False, guard: Transaction | None = None
     ) -> Transaction:
         """Return the handle of an open transaction."""
         return Transaction(
@@ -472,7 +474,7 @@ class Transactions:
         other waiter gets between them. (Hive opens another one as well, but requests the locks again: ``Driver``, HIVE-24211.)
         """
         now = self.store.valid_write_ids(self.store.valid_txns(), tuple(begun.before))
-        if not any(_has_new_commits(now[name], before) for name, before in begun.before.items()):
+        if not any(has_new_commits(now[name], before) for name, before in begun.before.items()):
             return txn
         (txn_id,) = self.store.open_txns(self.client, 1, kind)
         newer = self._handle(txn.settings, txn_id, explicit=txn.explicit, guard=txn)

@@ -8,16 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
+from hiveacid import errors
 from hiveacid.core.compaction.plan import CompactionKind
 from hiveacid.core.model import TableKind, TableName
 from hiveacid.core.transactions.states import CompactionState
-from hiveacid.errors import (
-    CompactionError,
-    CompactionRefusedError,
-    HiveAcidError,
-    NoSuchTableError,
-    NotTransactionalError,
-)
 from hiveacid.serve.audit import audit
 from hiveacid.sql.execute.show_rows import abort_transactions
 from hiveacid.table.compaction.need import enqueue_for_user, load_table
@@ -35,7 +29,7 @@ def act(source: Source, visitor: Visitor, action: str, form: Mapping[str, str]) 
     """Carry out an action of a visitor, who may; return what was done. Raises HiveAcidError."""
     try:
         done = ACTIONS[action](source, visitor, Query("", form))
-    except HiveAcidError as error:
+    except errors.HiveAcidError as error:
         audit(f"web_{action}", visitor.user, visitor.host, error=str(error), **_subject(form))
         raise
     audit(f"web_{action}", visitor.user, visitor.host, done=done, **_subject(form))
@@ -53,13 +47,13 @@ def _compact(source: Source, visitor: Visitor, form: Query) -> str:
     kind = form.choice("kind", [CompactionKind.MAJOR, CompactionKind.MINOR], CompactionKind.MAJOR)
     table = load_table(source.access.catalog, source.settings, name)
     if table is None:
-        raise NoSuchTableError(f"table {name} does not exist")
+        raise errors.NoSuchTableError(f"table {name} does not exist")
     if table.definition.kind is TableKind.PLAIN:
-        raise NotTransactionalError(f"{name} is not transactional: there is nothing to compact")
+        raise errors.NotTransactionalError(f"{name} is not transactional: there is nothing to compact")
     wanted = form.values.get("partition")
     if wanted:
         if wanted not in table.partitions:
-            raise NoSuchTableError(f"{name} has no partition {wanted}")
+            raise errors.NoSuchTableError(f"{name} has no partition {wanted}")
         chosen: list[str | None] = [wanted]
     else:
         known = source.keeper.overview.tables.get(name)
@@ -70,11 +64,11 @@ def _compact(source: Source, visitor: Visitor, form: Query) -> str:
         try:
             enqueue_for_user(source.store, table.request(partition, kind), f"web-{visitor.user}")
             queued += 1
-        except CompactionRefusedError as error:
+        except errors.CompactionRefusedError as error:
             refused = str(error)
     source.keeper.refresh(name)
     if not queued:
-        raise CompactionRefusedError(refused or f"{name} has no partition with deltas")
+        raise errors.CompactionRefusedError(refused or f"{name} has no partition with deltas")
     what = f"A {kind} compaction of {name}" if len(chosen) == 1 else f"{queued} {kind} compactions of {name}"
     return f"{what} {'is' if queued == 1 else 'are'} queued."
 
@@ -88,9 +82,9 @@ def _retry(source: Source, visitor: Visitor, form: Query) -> str:
     number = _job(form)
     job = next((one for one in source.store.show_compactions() if one.id == number), None)
     if job is None:
-        raise CompactionError(f"compaction {number} does not exist")
+        raise errors.CompactionError(f"compaction {number} does not exist")
     if job.state not in RETRIED:
-        raise CompactionError(
+        raise errors.CompactionError(
             f"compaction {number} is {job.state}: only one that ended without success is repeated"
         )
     again = enqueue_for_user(source.store, job.request, f"web-{visitor.user}")

@@ -11,20 +11,19 @@ from dataclasses import dataclass, field, replace
 from hiveacid.config import Settings
 from hiveacid.core.compaction.advice import (
     Advice,
+    FigureRecord,
     LocationNeed,
     Need,
     TableFigures,
     advise,
     sum_figures,
 )
-from hiveacid.core.compaction.figure_history import FigureRecord
 from hiveacid.core.compaction.queue_records import SERVICE_TIMEOUT, ChangedPartition, Compaction, Service
 from hiveacid.core.model import TableKind, TableName
 from hiveacid.core.transactions.commit_records import VISIBLE_WITHIN
 from hiveacid.errors import HiveAcidError
 from hiveacid.ports.store import own_store
-from hiveacid.table.compaction.measure import MOST_PARTITIONS, Measurer
-from hiveacid.table.compaction.need import CompactedTable, decide, load_table
+from hiveacid.table.compaction.need import MOST_PARTITIONS, CompactedTable, Measurer, decide, load_table
 from hiveacid.table.context import table_names
 from hiveacid.table.read.inventory import TableAccess
 

@@ -12,9 +12,8 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, TypeAlias
 
 from hiveacid.config import Settings
-from hiveacid.core.compaction.advice import Need
+from hiveacid.core.compaction.advice import FigureRecord, Need
 from hiveacid.core.compaction.cleaning_plan import held_back_cleanings
-from hiveacid.core.compaction.figure_history import FigureRecord
 from hiveacid.core.compaction.queue_records import SERVICE_TIMEOUT, Compaction
 from hiveacid.core.model import TableName
 from hiveacid.core.transactions.locks_and_conflicts import Wait, lock_waits
@@ -190,7 +189,7 @@ def transactions(source: Source, query: Query) -> Data:
         "now": now,
         "transactions": [
             {
-                "id": int(row.txn_id),
+                "id": txn_id,
                 "state": row.state,
                 "user": row.user,
                 "host": row.host,
@@ -200,15 +199,15 @@ def transactions(source: Source, query: Query) -> Data:
                 "timeout": None if row.timeout is None else row.timeout / 1000,
                 "ended": row.ended,
                 "code": row.code,
-                "locks": number_of_locks[int(row.txn_id)],
-                "tables": sorted(tables[int(row.txn_id)])[:5],
-                "blocks": behind[int(row.txn_id)],
-                "waits_for": waits[int(row.txn_id)].waits_for if int(row.txn_id) in waits else None,
-                "holds_back": held.get(int(row.txn_id), ())[:20],
-                "holds_back_count": len(held.get(int(row.txn_id), ())),
-                "compaction": compacting.get(int(row.txn_id)),
+                "locks": number_of_locks[txn_id],
+                "tables": sorted(tables[txn_id])[:5],
+                "blocks": behind[txn_id],
+                "waits_for": waits[txn_id].waits_for if txn_id in waits else None,
+                "holds_back": held.get(txn_id, ())[:20],
+                "holds_back_count": len(held.get(txn_id, ())),
+                "compaction": compacting.get(txn_id),
             }
-            for row in shown
+            for txn_id, row in ((int(row.txn_id), row) for row in shown)
         ],
         "open": len(is_open),
         "aborted": len(rows) - len(is_open),

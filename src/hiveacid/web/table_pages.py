@@ -7,8 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from datetime import datetime
 
-from hiveacid.core.compaction.advice import SizeChange, size_history
-from hiveacid.core.compaction.figure_history import FigureRecord
+from hiveacid.core.compaction.advice import FigureRecord, SizeChange, size_history
 from hiveacid.core.compaction.queue_records import Compaction
 from hiveacid.core.model import Partition, TableDefinition, TableName
 from hiveacid.core.schema.partitions import format_partition

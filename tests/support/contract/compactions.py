@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from hiveacid.core.compaction.queue_records import Compaction, CompactionRequest
-from hiveacid.core.model import TxnId, WriteId
+from hiveacid.core.model import TableName, TxnId, WriteId
 from hiveacid.errors import (
     CompactionError,
     CompactionRefusedError,
@@ -17,7 +17,7 @@ from hiveacid.errors import (
 )
 from hiveacid.ports.transactions import TxnKind
 from support.clock import ManualClock
-from support.samples import CLIENT, ORDERS, STOCK, Store
+from support.samples import CLIENT, ORDERS, STOCK, Store, database, table
 
 MAJOR = CompactionRequest(ORDERS, None, "major")
 PARTITION = CompactionRequest(ORDERS, "p=1", "minor")
@@ -203,8 +203,25 @@ class CompactionContract:
         )
         with pytest.raises(TransactionStateError):
             store.release_compaction(number, "worker-1")
-        store.commit_txn(txn_id)
-        assert _only(store).state == "initiated"
+        with pytest.raises(
+            TransactionAbortedError, match="another one may have replaced the same directories"
+        ):
+            store.commit_txn(txn_id)
+        assert (_only(store).state, store.txn_state(txn_id)) == ("initiated", "aborted")
+
+    def test_a_renamed_table_takes_its_jobs_along(self, store: Store) -> None:
+        """A worker that has claimed one, and not begun, knows the old name, which another table may get."""
+        claimed, waiting = (store.enqueue_compaction(one, "manual").id for one in (MAJOR, PARTITION))
+        store.claim_compaction("worker-1", claimed)
+        new = TableName(ORDERS.database, "renamed")
+        store.create_database(database())
+        store.create_table(table())
+        store.alter_table(ORDERS, table(new))
+        jobs = [(job.id, job.request.table, job.state, job.claims) for job in store.show_compactions()]
+        assert jobs == [(claimed, new, "initiated", 0), (waiting, new, "initiated", 0)]
+        (txn_id,) = store.open_txns(CLIENT, kind=TxnKind.COMPACTION)
+        with pytest.raises(TransactionStateError, match="not with worker-1 any more"):
+            store.start_compaction(claimed, txn_id, WriteId(4), "worker-1")
 
     def test_a_job_nobody_came_back_to_is_queued_again(self, store: Store, clock: ManualClock) -> None:
         """``hive.compactor.worker.timeout``; not while its transaction is open."""

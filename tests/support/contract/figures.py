@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 from sqlalchemy import text
 
-from hiveacid.core.compaction.figure_history import FigureRecord
+from hiveacid.core.compaction.advice import FigureRecord
 from hiveacid.core.model import TableDefinition, TableName
 from hiveacid.errors import WriteConflictError
 from hiveacid.ports.clock import SystemClock

@@ -9,8 +9,8 @@ import pytest
 
 from hiveacid.core.compaction.queue_records import CompactionRequest
 from hiveacid.core.model import Partition, TableDefinition, TableName, TxnId, WriteId
+from hiveacid.core.snapshot.directory_listing import FooterFacts
 from hiveacid.core.snapshot.file_records import (
-    FooterFacts,
     NewDirectory,
     RecordedDirectory,
     RecordedFile,
@@ -116,8 +116,25 @@ class FileRecordsContract:
         store.drop_partitions(ORDERS, [DAY])
         store.add_partitions(ORDERS, [DAY])
         assert _found(store, [DAY, NIGHT]) == {DAY.key: [], NIGHT.key: [FLAT]}
-        others = [Partition(("2026-01-03", str(n)), f"file:/wh/shop.db/orders/{n}") for n in range(300)]
+        others = [Partition(("2026-01-03", str(n)), f"file:/wh/shop.db/orders/{n}") for n in range(2300)]
         assert _found(store, [*others, NIGHT]) == {NIGHT.key: [FLAT]} | {one.key: [] for one in others}
+
+    def test_what_a_reader_knows_is_not_read_again(self, store: Store) -> None:
+        """Unless a directory of the name was made at another time, as in a store that was restored and went on."""
+        _make(store, table())
+        made = (NewDirectory(DAY.values, WHOLE), NewDirectory(NIGHT.values, FLAT))
+        places = tuple(NewPartition(ORDERS, one) for one in (DAY, NIGHT))
+        _commit(store, CatalogChanges(partitions=places, records=(TableRecords(ORDERS, made),)))
+        other = replace(FLAT, made=FLAT.made + 1, files=())
+        known = {DAY.key: (WHOLE, EMPTY), NIGHT.key: (other,)}
+        found = store.recorded_files(ORDERS, [DAY, NIGHT], known)
+        assert found == {DAY.key: [WHOLE], NIGHT.key: [FLAT]}
+        assert found[DAY.key][0] is WHOLE
+        _commit(store, records(EMPTY, of=DAY))
+        again = store.recorded_files(ORDERS, [DAY, NIGHT], found)
+        assert again == {DAY.key: sorted((WHOLE, EMPTY), key=lambda one: one.name), NIGHT.key: [FLAT]}
+        assert again[NIGHT.key][0] is found[NIGHT.key][0]
+        assert store.recorded_files(STOCK, None, {(): (WHOLE,)}) is None
 
     def test_only_new_tables_are_marked(self, store: Store) -> None:
         """Not one that is adopted, plain, external, or made where files may be; one AS SELECT is."""
@@ -197,3 +214,17 @@ class FileRecordsContract:
             with pytest.raises((TransactionAbortedError, NoSuchTransactionError)):
                 store.forget_directories(ORDERS, None, [FLAT.name], ended)
         assert _found(store) == {(): [EMPTY, FLAT]}
+
+    def test_records_end_before_a_directory_that_counts_without_a_commit(self, store: Store) -> None:
+        """As that of a compaction for Hive 3; later commits do not begin them again."""
+        _make(store)
+        (held,) = store.open_txns(CLIENT)
+        store.end_records(STOCK, held)
+        _commit(store, records(WHOLE))
+        assert _found(store) == {(): [WHOLE]}
+        store.end_records(ORDERS, held)
+        _commit(store, records(FLAT))
+        assert _found(store) is None
+        store.abort_txns([held], "timed out")
+        with pytest.raises(TransactionAbortedError):
+            store.end_records(ORDERS, held)

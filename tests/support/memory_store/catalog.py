@@ -6,6 +6,7 @@ import secrets
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
+from hiveacid.core.compaction.queue_records import Compaction
 from hiveacid.core.model import (
     Constraint,
     DatabaseDefinition,
@@ -28,6 +29,7 @@ from hiveacid.core.schema.location_overlap import (
 from hiveacid.core.schema.partitions import format_partition
 from hiveacid.core.transactions.commit_records import CommitRecord, OperationSummary
 from hiveacid.core.transactions.locks_and_conflicts import LockState
+from hiveacid.core.transactions.states import CompactionState
 from hiveacid.errors import WriteConflictError
 from hiveacid.ports.catalog import CatalogChanges, NewPartition
 from hiveacid.stores import refusals
@@ -401,10 +403,18 @@ class MemoryCatalog(MemoryBase):
             )
         for number, one in state.compactions.items():
             if one.request.table == old:
-                state.compactions[number] = replace(one, request=replace(one.request, table=new))
+                state.compactions[number] = replace(_unclaimed(one), request=replace(one.request, table=new))
         state.changed = {
             (new if name == old else name, of): changed_at for (name, of), changed_at in state.changed.items()
         }
         for key in [key for key in state.streams if key.table == old]:
             moved = replace(key, table=new)
             state.streams[moved] = replace(state.streams.pop(key), stream=moved)
+
+
+def _unclaimed(job: Compaction) -> Compaction:
+    """Return a job as it was before a worker claimed it, which knows the old name of its table."""
+    if job.state != CompactionState.WORKING:
+        return job
+    waiting = replace(job, state=CompactionState.INITIATED, worker=None, started=None, claims=job.claims - 1)
+    return replace(waiting, txn_id=None, high_watermark=None)

@@ -25,6 +25,7 @@ from hiveacid.core.transactions.states import (
     end_compaction,
     fire,
 )
+from hiveacid.errors import TransactionAbortedError
 from hiveacid.stores import refusals
 from support.memory_store.state import MemoryBase, WrittenRow, synchronized
 
@@ -254,6 +255,10 @@ class MemoryCompactionQueue(MemoryBase):
     def _replace_job(self, job: Compaction) -> Compaction:
         self._state.compactions[job.id] = job
         return job
+
+    def _lost_job(self, txn_id: TxnId) -> TransactionAbortedError | None:
+        traces = (row for row in self._state.written if row.txn_id == txn_id and row.change.operation == "c")
+        return refusals.compaction_lost(txn_id) if any(traces) and not self._jobs_of_txn(txn_id) else None
 
     def _finish_committed_job(self, txn_id: TxnId) -> None:
         for job in self._jobs_of_txn(txn_id):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from hiveacid.core.compaction.figure_history import FigureRecord, superseded_records
+from hiveacid.core.compaction.advice import FigureRecord, superseded_records
 from hiveacid.core.model import TableDefinition, TableName
 from hiveacid.stores import refusals
 from support.memory_store.state import MemoryBase, synchronized

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Concatenate, ParamSpec, TypeVar
 
 from hiveacid.config import Settings
-from hiveacid.core.compaction.figure_history import FigureRecord
+from hiveacid.core.compaction.advice import FigureRecord
 from hiveacid.core.compaction.queue_records import Compaction, Service
 from hiveacid.core.format.write_id_lists import ValidWriteIdList
 from hiveacid.core.model import (

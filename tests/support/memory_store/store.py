@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from hiveacid.core.format.write_id_lists import ValidTxnList, ValidWriteIdList
 from hiveacid.core.model import Partition, TableDefinition, TableName, TxnId, WriteId
-from hiveacid.core.snapshot.file_records import RecordedDirectory, TableRecords
+from hiveacid.core.snapshot.file_records import NO_PLACES, RecordedDirectory, RecordedPlaces, TableRecords
 from hiveacid.core.transactions.commit_records import (
     CommitRecord,
     OperationSummary,
@@ -164,7 +164,8 @@ class MemoryStore(MemoryCatalog, MemoryCompactionQueue, MemoryLocks, MemoryFigur
         if txn is not None and txn.state == TransactionState.COMMITTED:
             return
         txn = self._state.require_open(txn_id)
-        refused = None if batch is None else batch_error(self._state.streams.get(batch.stream), batch)
+        lost = self._lost_job(txn_id)
+        refused = lost if batch is None else batch_error(self._state.streams.get(batch.stream), batch)
         if refused is not None:
             self._end_txn(txn, "abort", str(refused), refused.code)
             raise refused
@@ -482,14 +483,18 @@ class MemoryStore(MemoryCatalog, MemoryCompactionQueue, MemoryLocks, MemoryFigur
 
     @synchronized
     def recorded_files(
-        self, table: TableName, partitions: Sequence[Partition] | None
+        self, table: TableName, partitions: Sequence[Partition] | None, known: RecordedPlaces = NO_PLACES
     ) -> dict[tuple[str, ...], list[RecordedDirectory]] | None:
         """See :class:`hiveacid.ports.store.FileRecordsPort`."""
-        known = self._state.files.get(refusals.table_name(table))
-        if known is None:
+        present = self._state.files.get(refusals.table_name(table))
+        if present is None:
             return None
-        keys = [()] if partitions is None else [one.key for one in partitions]
-        return {key: list(known.get(key, {}).values()) for key in keys}
+        found: dict[tuple[str, ...], list[RecordedDirectory]] = {}
+        for key in [()] if partitions is None else [one.key for one in partitions]:
+            kept = {one.name: one for one in known.get(key, ())}
+            directories = [present.get(key, {})[name] for name in sorted(present.get(key, {}))]
+            found[key] = [kept[one.name] if kept.get(one.name) == one else one for one in directories]
+        return found
 
     @synchronized
     def forget_directories(
@@ -501,6 +506,12 @@ class MemoryStore(MemoryCatalog, MemoryCompactionQueue, MemoryLocks, MemoryFigur
         place = known.get(() if partition is None else partition.key, {})
         for name in directories:
             place.pop(name, None)
+
+    @synchronized
+    def end_records(self, table: TableName, held: TxnId) -> None:
+        """See :class:`hiveacid.ports.store.FileRecordsPort`."""
+        self._state.require_open(held)
+        self._state.files.pop(refusals.table_name(table), None)
 
     def _prune_commits(self) -> None:
         oldest = self._clock.now() - int(self._limits.commits_retention * 1000)

@@ -21,7 +21,7 @@ from support.random_history.table import HistoryTable, lies_in, listed
 
 if TYPE_CHECKING:
     from hiveacid import AcidSession
-    from hiveacid.table.write.merge import Merge
+    from hiveacid.table.write.merge import TableMerger
 
 _SOURCE = "k INT, v INT, w STRING, op STRING, p STRING, q INT"
 
@@ -186,13 +186,13 @@ def clause_text(clause: Clause) -> str:
     return f"{when} THEN INSERT ({', '.join(clause.values)}) VALUES ({values})"
 
 
-def built(builder: Merge, clauses: list[Clause]) -> Merge:
+def built(builder: TableMerger, clauses: list[Clause]) -> TableMerger:
     for clause in clauses:
         builder = _with_clause(builder, clause)
     return builder
 
 
-def _with_clause(builder: Merge, clause: Clause) -> Merge:
+def _with_clause(builder: TableMerger, clause: Clause) -> TableMerger:
     values = {column: value.sql for column, value in clause.values.items()}
     when = None if clause.when is None else clause.when.sql
     match clause.rows, clause.action:

@@ -123,7 +123,7 @@ def _read(spark: SparkSession, name: str) -> None:
     first = spark.sql("SELECT min(write_id) AS id FROM t.history WHERE operation = 'INSERT'").collect()[0][0]
     assert _rows(spark.read.option("versionAsOf", first).table("t")) == [(1, "a"), (2, "b")]
     assert _rows(spark.read.option("timestampAsOf", "2100-01-01").table("t")) == expected
-    _require_refused("write id", lambda: spark.read.option("versionAsOf", "x'").table("t").collect())
+    _require_refused("no such tag", lambda: spark.read.option("versionAsOf", "x'").table("t").collect())
     # the values of parameters are shorter or longer than their names, and move what stands behind them
     for parameter, value in (("x", 1), ("xy", 1), ("xyz", 1), ("x", 1000)):
         for clause, rows in ((f"VERSION AS OF {first}", 2), ("TIMESTAMP AS OF '2100-01-01'", 3)):

@@ -89,7 +89,7 @@ class Reader:
         return self._held(_Frame(found, lease))
 
     def _held(self, frame: _Frame) -> _Frame:
-        self.session.context.read_leases.add_holder(frame.txn, frame)
+        self.session.context.read_leases.add_holder(frame.txn, frame.alive)
         return frame
 
     def _run(self, frame: _Frame) -> None:

@@ -116,7 +116,7 @@ FIXES: Mapping[str, tuple[str, Sequence[Patch]]] = MappingProxyType(
         ),
         "an abort deletes by path, under its lock": (
             "late writers",
-            [("hiveacid.table.cleaning.delete_files.delete_directory", _delete_locked_by_path)],
+            [("hiveacid.table.cleaning.remove_files.delete_directory", _delete_locked_by_path)],
         ),
         "streams claim without asking": (
             "late streams",
@@ -134,7 +134,7 @@ FIXES: Mapping[str, tuple[str, Sequence[Patch]]] = MappingProxyType(
         ),
         "a DROP goes on without its lock": (
             "late drops",
-            [("hiveacid.table.cleaning.delete_files._may_delete", lambda *_: True)],
+            [("hiveacid.table.cleaning.remove_files._may_delete", lambda *_: True)],
         ),
         "what was listed is deleted by its name": (
             "late cleaners",
@@ -143,7 +143,7 @@ FIXES: Mapping[str, tuple[str, Sequence[Patch]]] = MappingProxyType(
         "a cleaner goes on without its lock": (
             "late cleaners",
             [
-                ("hiveacid.table.cleaning.delete_files.delete_planned", _delete_unlocked),
+                ("hiveacid.table.cleaning.remove_files.delete_planned", _delete_unlocked),
                 ("hiveacid.table.cleaning.clean_after_overwrite.delete_planned", _delete_unlocked),
             ],
         ),
@@ -165,7 +165,7 @@ FIXES: Mapping[str, tuple[str, Sequence[Patch]]] = MappingProxyType(
             "places",
             [
                 _STORE_COMPARES_NOT,
-                ("hiveacid.catalog.definition_rules._require_free", _free),
+                ("hiveacid.catalog.validate_definition._require_free", _free),
             ],
         ),
         # kind 5: a snapshot that is not one

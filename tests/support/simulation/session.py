@@ -190,7 +190,12 @@ class Session:
 
     @contextmanager
     def forgiving(self) -> Iterator[None]:
-        """Let pass what may happen to a process: lost races, time-outs, faults that were injected."""
+        """Let pass what may happen to a process: lost races, time-outs, faults that were injected.
+
+        Missing files are the error of a transaction that was aborted meanwhile, where the store does not say that it was.
+        """
+        store = cast("WatchedStore", self.context.store)
+        store.state_unknown = False
         try:
             yield
         except _MAY_HAPPEN as error:
@@ -205,7 +210,9 @@ class Session:
                 raise self.world.scheduler.broken(f"{type(error).__name__}: {error}") from error
             self.world.scheduler.note(str(error)[:100])
         except HiveAcidError as error:
-            raise self.world.scheduler.broken(f"{type(error).__name__}: {error}") from error
+            if not (isinstance(error, StorageError) and store.state_unknown):
+                raise self.world.scheduler.broken(f"{type(error).__name__}: {error}") from error
+            self.world.scheduler.note(str(error)[:100])
 
 
 def _idle() -> None:

@@ -83,6 +83,8 @@ class WatchedStore(_Watched):
     """A transaction store and catalog."""
 
     prefix = "store"
+    state_unknown = False
+    """Whether a question for a transaction's state went without an answer since the statement began."""
 
     def begin_txn(
         self, client: Client, start: Start = SNAPSHOT_ONLY, kind: TxnKind = TxnKind.DEFAULT
@@ -93,6 +95,7 @@ class WatchedStore(_Watched):
     def _fail(self, verb: str) -> None:
         if verb != "commit_txn" and self._chance():
             self._world.scheduler.note("no answer from the store")
+            self.state_unknown = self.state_unknown or verb == "txn_state"
             raise StoreUnavailableError("the store does not answer (simulated)")
 
     def _run(self, verb: str, run: Callable[[], Any], args: Sequence[Any]) -> Any:

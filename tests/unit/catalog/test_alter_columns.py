@@ -14,7 +14,7 @@ from hiveacid.catalog.alter_table import alter_columns
 from hiveacid.catalog.ddl import create_table, set_properties
 from hiveacid.config.setting_definitions import LAYOUT_LEVEL
 from hiveacid.core.model import Column, Constraint, ConstraintKind, TableDefinition, TableName
-from hiveacid.core.schema.column_changes import ColumnChange, change_column, drop_columns, replace_columns
+from hiveacid.core.schema.evolution import ColumnChange, change_column, drop_columns, replace_columns
 from hiveacid.core.schema.storage_formats import ORC
 from hiveacid.errors import NoSuchColumnError, SchemaMismatchError, UnsupportedFeatureError
 from hiveacid.table.context import Context

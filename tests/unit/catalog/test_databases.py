@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from hiveacid.catalog.databases import alter_database, create_database
+from hiveacid.catalog.databases import alter_database, create_database, drop_database
 from hiveacid.catalog.ddl import create_table
 from hiveacid.core.model import Column, DatabaseDefinition, TableDefinition, TableName
 from hiveacid.core.schema.storage_formats import ORC
@@ -44,4 +44,18 @@ def test_new_tables_go_to_the_new_location_and_old_ones_stay(tmp_path: Path) -> 
     alter_database(context, "d", lambda database: replace(database, location=f"{place}/below"))
     with pytest.raises(NoSuchDatabaseError):
         alter_database(context, "nosuch", lambda database: database)
+    context.close()
+
+
+def test_a_dropped_database_leaves_no_directory_on_a_local_disk(tmp_path: Path) -> None:
+    """HIVE-29587: neither its own nor those of its tables."""
+    context = open_context(tmp_path / "wh")
+    create_database(context, DatabaseDefinition("d", ""))
+    for name, transactional in (("acid", "true"), ("plain", "false")):
+        properties = (("transactional", transactional),)
+        table = TableDefinition(TableName("d", name), (Column("id", "int"),), ORC, "", properties=properties)
+        create_table(context, table)
+    assert sorted(path.name for path in (tmp_path / "wh" / "d.db").iterdir()) == ["acid", "plain"]
+    drop_database(context, "d", cascade=True)
+    assert not (tmp_path / "wh" / "d.db").exists()
     context.close()

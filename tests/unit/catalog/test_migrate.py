@@ -7,13 +7,16 @@ from pathlib import Path
 import pytest
 
 from hiveacid.catalog.migrate import Migration, MigrationStore
-from hiveacid.config.property_definitions import MIGRATION
-from hiveacid.core.model import Column, DatabaseDefinition, Partition, TableDefinition, TableName
-from hiveacid.errors import TransactionStateError
+from hiveacid.config.property_definitions import ADOPTED_TXN, MIGRATION
+from hiveacid.core.format.write_id_lists import ValidWriteIdList
+from hiveacid.core.model import Column, DatabaseDefinition, Partition, TableDefinition, TableName, WriteId
+from hiveacid.core.snapshot.tags import Tag, format_tags
+from hiveacid.errors import TransactionStateError, UnsupportedFeatureError
 from hiveacid.ports.clock import SystemClock
 from hiveacid.ports.transactions import TxnKind
 from hiveacid.storage.local_file_system import LocalFileSystem
 from hiveacid.stores.sql.store import SqlStore
+from hiveacid.table.read.visible_locations import may_have_acid_v1_events
 from support.samples import CLIENT, ORC
 
 T = TableName("shop", "t")
@@ -75,4 +78,74 @@ def test_a_move_tells_what_it_does(tmp_path: Path) -> None:
     assert migration.move(T) is not None
     assert told == [*((T, "listed", number, 3) for number in range(3)), (T, "", 0, 0)]
     for store in (source, target):
+        store.close()
+
+
+class _Metastore(SqlStore):
+    def maintained_by_hiveacid(self) -> bool:
+        return False
+
+
+def test_what_a_partition_hides_does_not_go_to_a_metastore(tmp_path: Path) -> None:
+    """A DROP that died before it deleted the files leaves rows, which the partition that was made later hides in stores of ours only."""
+    source = SqlStore(f"sqlite:///{tmp_path}/old.db")
+    metastore, own = _Metastore(f"sqlite:///{tmp_path}/hms.db"), SqlStore(f"sqlite:///{tmp_path}/new.db")
+    source.create_database(DatabaseDefinition("shop", str(tmp_path / "shop.db")))
+    made = TableDefinition(
+        T, (Column("id", "int"),), ORC, str(tmp_path / "t"), (Column("p", "int"),), properties=(("transactional", "true"),)
+    )  # fmt: skip
+    source.create_table(made)
+    home = tmp_path / "t" / "p=1"
+    source.add_partitions(T, [Partition(("1",), str(home), min_write_id=5)])
+    source.seed_write_ids(T, WriteId(7), ())
+    for number in (4, 5):
+        (home / f"delta_{number:07}_{number:07}_0000").mkdir(parents=True)
+        (home / f"delta_{number:07}_{number:07}_0000" / "bucket_00000").touch()
+    files, clock = LocalFileSystem(durable=False), SystemClock()
+    before = source.get_table(T)
+    for _ in range(2):
+        with pytest.raises(UnsupportedFeatureError, match="delta_0000004_0000004_0000 is older"):
+            Migration(MigrationStore(source, "old"), MigrationStore(metastore, "hms"), files, clock).move(T)
+    assert (source.get_table(T), metastore.get_table(T)) == (before, None)
+    Migration(MigrationStore(source, "old"), MigrationStore(own, "new"), files, clock).move(T)
+    assert [partition.min_write_id for partition in own.list_partitions(T)] == [5]
+    for store in (source, metastore, own):
+        store.close()
+
+
+def test_an_adopted_table_is_one_after_a_move(tmp_path: Path) -> None:
+    """Or rows could be added beside update events of ACID v1, which a metastore of Hive 3 or 4 does not have."""
+    source, target = (SqlStore(f"sqlite:///{tmp_path}/{name}.db") for name in ("old", "new"))
+    source.create_database(DatabaseDefinition("shop", str(tmp_path / "shop.db")))
+    columns, properties = (Column("id", "int"),), ((ADOPTED_TXN.name, "0"), ("transactional", "true"))
+    source.create_table(TableDefinition(T, columns, ORC, str(tmp_path / "t"), properties=properties))
+    migration = Migration(
+        MigrationStore(source, "old"), MigrationStore(target, "new"), LocalFileSystem(), SystemClock()
+    )
+    assert migration.move(T) is not None
+    moved = target.get_table(T)
+    assert moved is not None
+    assert may_have_acid_v1_events(moved)
+    for store in (source, target):
+        store.close()
+
+
+def test_a_table_with_tags_does_not_go_to_a_metastore(tmp_path: Path) -> None:
+    source, metastore = SqlStore(f"sqlite:///{tmp_path}/old.db"), _Metastore(f"sqlite:///{tmp_path}/hms.db")
+    own = SqlStore(f"sqlite:///{tmp_path}/new.db")
+    source.create_database(DatabaseDefinition("shop", str(tmp_path / "shop.db")))
+    tags = format_tags([Tag("kept", ValidWriteIdList(None, WriteId(1)))])
+    properties = (("hiveacid.tags", tags), ("transactional", "true"))
+    source.create_table(
+        TableDefinition(T, (Column("id", "int"),), ORC, str(tmp_path / "t"), properties=properties)
+    )
+    files, clock = LocalFileSystem(durable=False), SystemClock()
+    with pytest.raises(UnsupportedFeatureError, match="DROP TAG IF EXISTS kept first"):
+        Migration(MigrationStore(source, "old"), MigrationStore(metastore, "hms"), files, clock).move(T)
+    assert metastore.get_table(T) is None
+    Migration(MigrationStore(source, "old"), MigrationStore(own, "new"), files, clock).move(T)
+    moved = own.get_table(T)
+    assert moved is not None
+    assert moved.property("hiveacid.tags") == tags
+    for store in (source, metastore, own):
         store.close()

@@ -109,3 +109,21 @@ def test_a_table_that_was_converted_meanwhile_does_not_become_plain(tmp_path: Pa
     assert other.catalog.get_table(T).kind is TableKind.FULL_ACID  # type: ignore[union-attr]
     for context in (paused, other):
         context.close()
+
+
+def test_a_directory_that_was_filled_before_the_lock_becomes_no_table(tmp_path: Path) -> None:
+    """The lock on it was that of INSERT OVERWRITE DIRECTORY; its files would be rows of a new transactional table."""
+    calls: list[None] = []
+    directory = tmp_path / "wh" / "t"
+
+    def fill() -> None:
+        calls.append(None)
+        if len(calls) > 1:  # behind the lock on the name
+            directory.mkdir(exist_ok=True)
+            (directory / "000000_0").write_text("1")
+
+    paused = open_context(tmp_path / "wh", lambda store: PausedStore(store, "lock", fill, timed_out=False))
+    with pytest.raises(CatalogError, match="not empty"):
+        made(paused, ACID)
+    assert paused.catalog.get_table(T) is None
+    paused.close()

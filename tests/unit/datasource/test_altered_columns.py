@@ -12,7 +12,7 @@ import hiveacid
 from hiveacid.catalog.alter_table import alter_columns
 from hiveacid.catalog.ddl import create_table
 from hiveacid.core.model import Column, TableDefinition, TableName
-from hiveacid.core.schema.column_changes import ColumnChange, change_column
+from hiveacid.core.schema.evolution import ColumnChange, change_column
 from hiveacid.core.schema.storage_formats import ORC
 from hiveacid.datasource.data_source import HiveAcidDataSource
 from hiveacid.errors import SchemaMismatchError

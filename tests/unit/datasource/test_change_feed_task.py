@@ -71,16 +71,16 @@ def test_a_second_plan_of_files_begins_its_read_before_the_first_one_ends(
     source = ChangeSource(ChangeOptions("t", str(tmp_path), None, starting="snapshot"))
     start, end = source.start_offset(), source.next_end_offset(None)
     source.files(start, end)
-    first = source._held
-    assert first is not None
+    (first,) = source._held
     open_at_release: list[int] = []
-    release = source.release
-    monkeypatch.setattr(
-        source,
-        "release",
-        lambda: (open_at_release.append(len(source.store.valid_txns().open)), release()),
-    )
+    release = source.release_before
+
+    def noted(*args: Any) -> None:
+        open_at_release.append(len(source.store.valid_txns().open))
+        release(*args)
+
+    monkeypatch.setattr(source, "release_before", noted)
     source.files(start, end)
     assert open_at_release == [2]
-    assert first.ended
+    assert first.txn.ended
     source.close()

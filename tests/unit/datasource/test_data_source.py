@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import inspect
+import json
 import pickle
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,15 +16,15 @@ import pytest
 from pyarrow import parquet
 from pyspark.sql.datasource import WriterCommitMessage
 
-from hiveacid.arrow.warehouse import open_warehouse
 from hiveacid.catalog.opening import open_store
 from hiveacid.config import Settings
 from hiveacid.config.property_definitions import ADOPTED_TXN
 from hiveacid.datasource.data_source import BatchWriter, HiveAcidDataSource
 from hiveacid.datasource.stream_sink import Sink
-from hiveacid.errors import UnsupportedFeatureError, WriteConflictError
+from hiveacid.errors import StorageError, UnsupportedFeatureError, WriteConflictError
 from hiveacid.ports.clock import SystemClock
-from hiveacid.spark.session.worker_pickling import pickle_for_workers
+from hiveacid.spark.session.python_workers import pickle_for_workers
+from hiveacid.storage.file_system_routing import AnyFileSystem
 from support.corpus.acid_files import acid_bytes, bucket_property, inserts, put
 from support.directories.shelves import definition
 from support.samples import CLIENT
@@ -104,9 +107,9 @@ def test_text_is_refused(tmp_path: Path) -> None:
         read(str(tmp_path))
 
 
-def test_a_warehouse_on_an_object_store_is_read_and_not_written(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@contextmanager
+def lake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str, str]]:
+    """Make a table in an object store that only the environment gives access to; yield its address."""
     skip_without(WHY_NOT)
     with s3_server() as server:
         monkeypatch.setenv("AWS_ACCESS_KEY_ID", "access")
@@ -115,13 +118,70 @@ def test_a_warehouse_on_an_object_store_is_read_and_not_written(
         monkeypatch.setenv("AWS_REGION", "us-east-1")
         root, store = f"{server.make_bucket('lake')}/wh", f"sqlite:///{tmp_path}/store.db"
         create(root, store, f"(id INT, v STRING) PARTITIONED BY (p INT) {ACID}")
-        some = [{"id": number, "v": f"v{number}", "p": number % 2} for number in range(6)]
-        with open_warehouse(root, store) as warehouse:
-            table = warehouse.table("t")
-            table.append(pa.Table.from_pylist(some, table.schema))
-        assert read(root, store) == some
-        source = HiveAcidDataSource({"table": "t", "warehouse": root, "store": store})
-        with pytest.raises(UnsupportedFeatureError, match="local directories only"):
-            source.writer(source.schema(), overwrite=False)
-        with pytest.raises(UnsupportedFeatureError, match="local directories only"):
-            source.streamReader(source.schema())
+        yield {"table": "t", "warehouse": root, "store": store}
+
+
+def some(start: int, stop: int) -> list[dict[str, Any]]:
+    return [{"id": number, "v": f"v{number}", "p": number % 2} for number in range(start, stop)]
+
+
+def in_a_worker(writer: Any, rows: list[dict[str, Any]]) -> Any:
+    """Stage rows as a task does; return its message as the driver gets it."""
+    schema = pa.schema({"id": pa.int32(), "v": pa.string(), "p": pa.int32()})
+    sent = pickle.loads(pickle_for_workers(writer))  # noqa: S301 - written here
+    batches = [pa.RecordBatch.from_pylist(part, schema) for part in (rows[:2], [], rows[2:])]
+    return pickle.loads(pickle_for_workers(sent.write(iter(batches))))  # noqa: S301
+
+
+def staged(warehouse: str) -> list[str]:
+    return [entry.path for entry in AnyFileSystem().list_tree(f"{warehouse}/t") if ".hiveacid" in entry.path]
+
+
+def test_a_warehouse_on_an_object_store_is_read_and_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with lake(tmp_path, monkeypatch) as place:
+        source = HiveAcidDataSource(dict(place))
+        writer = source.writer(source.schema(), overwrite=False)
+        in_a_worker(writer, some(90, 95))  # of an attempt that was lost
+        writer.commit([in_a_worker(writer, some(0, 5)), in_a_worker(writer, []), None])
+        assert read(place["warehouse"], place["store"]) == some(0, 5)
+        lost = source.writer(source.schema(), overwrite=True)
+        message = in_a_worker(lost, some(5, 9))
+        assert len(staged(place["warehouse"])) > 0
+        lost.abort([message])
+        assert staged(place["warehouse"]) == []
+        with pytest.raises(StorageError, match=r"staged file .* is missing"):
+            lost.commit([message])
+        assert read(place["warehouse"], place["store"]) == some(0, 5)
+
+
+def test_streams_into_and_out_of_an_object_store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also with the checkpoint there; a repeated batch is written once, a new run removes what an earlier one staged."""
+    with lake(tmp_path, monkeypatch) as place:
+        check = f"{place['warehouse']}/check"
+        AnyFileSystem().write_bytes(f"{check}/metadata", json.dumps({"id": "c"}).encode())
+        into = place | {"query_name": "q", "checkpointlocation": check}
+        for batch in (0, 0, 1):
+            columns = HiveAcidDataSource(dict(place)).schema()
+            writer: Any = HiveAcidDataSource(dict(into)).streamWriter(columns, overwrite=False)
+            if batch == 1:
+                assert in_a_worker(writer, some(50, 55)).rows == 5  # of an attempt that was lost
+            writer.commit([in_a_worker(writer, some(batch * 5, batch * 5 + 5))], batch)
+        assert staged(place["warehouse"]) == []
+        assert read(place["warehouse"], place["store"]) == some(0, 10)
+        reader = HiveAcidDataSource(place | {"starting_write_id": "2", "changes": "true"})
+        stream: Any = reader.streamReader(reader.schema())
+        start = stream.initialOffset()
+        end = stream.latestOffset(start, None) if takes_limits(stream) else stream.latestOffset()
+        worker = reader.streamReader(reader.schema())  # another one than the driver's, as in Spark
+        sent = pickle_for_workers((worker, stream.partitions(start, end)))
+        stream.stop()
+        worker, parts = pickle.loads(sent)  # noqa: S301 - written above
+        rows = [row for part in parts for batch in worker.read(part) for row in batch.to_pylist()]
+        assert sorted(row.pop("id") for row in rows) == list(range(5, 10))
+        assert {(row["_change_type"], row["_write_id"]) for row in rows} == {("insert", 2)}
+
+
+def takes_limits(stream: Any) -> bool:
+    return "limit" in inspect.signature(stream.latestOffset).parameters

@@ -36,7 +36,7 @@ def schema_of(path: Path) -> str:
 
 def nested(path: Path, columns: Sequence[Column], *, deletes: bool = False) -> OrcTail:
     tail = tail_of(path)
-    rewrite(path, nest_row_columns(tail, columns, acid_metadata(tail, str(path), deletes=deletes)))
+    rewrite(path, nest_row_columns(tail, columns, acid_metadata(tail, deletes=deletes)))
     return tail_of(path)
 
 
@@ -203,7 +203,7 @@ def test_stripes_out_of_order_are_refused(
 ) -> None:
     path = flat_file(stripes, deletes=deletes)
     with pytest.raises(BadFileError, match=r"not in ascending key order: .*flat\.orc"):
-        acid_metadata(tail_of(path), str(path), deletes=deletes)
+        acid_metadata(tail_of(path), deletes=deletes)
 
 
 def test_a_row_id_twice_is_refused_in_inserts_only(flat_file: Callable[..., Path]) -> None:
@@ -211,9 +211,9 @@ def test_a_row_id_twice_is_refused_in_inserts_only(flat_file: Callable[..., Path
     for stripes, message in ((across, "ascending"), (inside, "twice")):
         path = flat_file(stripes)
         with pytest.raises(BadFileError, match=message):
-            acid_metadata(tail_of(path), str(path), deletes=False)
+            acid_metadata(tail_of(path), deletes=False)
         path = flat_file(stripes, deletes=True)  # two transactions may have deleted one row (Hive 3.1)
-        assert acid_metadata(tail_of(path), str(path), deletes=True)["hive.acid.stats"] == "0,0,2"
+        assert acid_metadata(tail_of(path), deletes=True)["hive.acid.stats"] == "0,0,2"
 
 
 @pytest.mark.parametrize(
@@ -230,7 +230,7 @@ def test_events_of_another_kind_are_refused(
 ) -> None:
     path = flat_file([[(1, B0, 0), (1, B0, 1)]], **file)
     with pytest.raises(BadFileError, match=message):
-        acid_metadata(tail_of(path), str(path), deletes=deletes)
+        acid_metadata(tail_of(path), deletes=deletes)
 
 
 def test_files_that_are_not_flat_events_are_refused(spark_file: SparkFile, tmp_path: Path) -> None:
@@ -245,7 +245,7 @@ def test_files_that_are_not_flat_events_are_refused(spark_file: SparkFile, tmp_p
     for call in (
         lambda t: nest_row_columns(t, (), {}),
         lambda t: set_true_types(t, ()),
-        lambda t: acid_metadata(t, "empty", deletes=True),
+        lambda t: acid_metadata(t, deletes=True),
     ):
         with pytest.raises(BadFileError, match="empty"):
             call(tail_of(empty))

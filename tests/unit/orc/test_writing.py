@@ -13,9 +13,8 @@ from hypothesis import strategies as st
 
 from hiveacid.core.model import Column
 from hiveacid.errors import UnsupportedFeatureError
-from hiveacid.orc.stored_values import arrow_schema
+from hiveacid.orc.stored_values import arrow_schema, require_storable
 from hiveacid.orc.writing import HEADER, StripeBlock, encode_rows, merged_tail, place_stripes
-from hiveacid.spark.write.changes_of_arrow_rows import require_writable
 from support.exhaustive import examples
 
 TYPES = st.recursive(
@@ -103,4 +102,4 @@ def test_a_null_struct_in_a_struct(of: str, values: list[Any]) -> None:
     found = [comparable(row[0], kind) for row in pyorc.Reader(io.BytesIO(written))]
     assert found == [comparable(value, kind) for value in values]
     with pytest.raises(UnsupportedFeatureError, match="x has values"):
-        require_writable(columns[0], pa.chunked_array(batch.column(0)))
+        require_storable(columns[0], pa.chunked_array(batch.column(0)))

@@ -11,13 +11,11 @@ from typing import Any
 import pytest
 from scene import Scene, T
 
-from hiveacid.core.compaction.advice import LocationFigures
-from hiveacid.core.compaction.figure_history import FigureRecord
+from hiveacid.core.compaction.advice import FigureRecord, LocationFigures
 from hiveacid.core.model import TableDefinition, TableName
 from hiveacid.errors import StoreUnavailableError
-from hiveacid.services import record_figures
-from hiveacid.services.record_figures import FigureRecorder
-from hiveacid.services.steps import Housekeeper
+from hiveacid.services import steps
+from hiveacid.services.steps import FigureRecorder, Housekeeper
 from hiveacid.table.compaction.need import CompactedTable
 from hiveacid.transactions.transaction import Heartbeats
 from support.contexts import context_of
@@ -118,14 +116,14 @@ def test_a_turn_also_ends_between_tables_that_take_long(
 
 def test_a_turn_ends_soon_and_the_next_one_goes_on(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
     """So that many tables do not keep the housekeeper from its other work; another process leaves them alone meanwhile."""
-    monkeypatch.setattr(record_figures, "_AT_ONCE", 2)
-    monkeypatch.setattr(record_figures, "_LONGEST_TURN", 0)
+    monkeypatch.setattr(steps, "_RECORDS_AT_ONCE", 2)
+    monkeypatch.setattr(steps, "_LONGEST_RECORDING", 0)
     names = [TableName("default", f"t{number}") for number in range(5)]
     for name in names:
         scene.table(name)
     mine, other = recorder(scene), recorder(scene)
     assert mine.step() == 0
-    monkeypatch.setattr(record_figures, "_LONGEST_TURN", 1)
+    monkeypatch.setattr(steps, "_LONGEST_RECORDING", 1)
     record = scene.store.record_figures
 
     def slowly(found: Sequence[FigureRecord]) -> None:

@@ -119,6 +119,43 @@ def test_its_own_transaction_counts_as_open(scene: Scene) -> None:
     assert report.state == "ready for cleaning"
 
 
+def test_a_job_is_ready_for_cleaning_by_the_commit_of_its_transaction(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """HIVE-29571: not before it, when the cleaner would find nothing to remove and end the job."""
+    scene.table()
+    for _ in range(2):
+        scene.write()
+    states: list[str] = []
+
+    def fail(*_: object, **__: object) -> None:
+        states.extend(state for _, state in scene.states())
+        raise StoreUnavailableError("no answer")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(scene.store, "commit_txn", fail)
+        with pytest.raises(StoreUnavailableError):
+            work(scene)
+    assert set(states) == {"working"}
+    clean(scene.context)
+    assert {"delta_0000001_0000001_0000", "delta_0000002_0000002_0000"} <= {*scene.listing()}
+    assert "ready for cleaning" not in [state for _, state in scene.states()]
+
+
+def test_an_aborted_compaction_does_not_hold_back_the_cleaning_after_the_next_one(scene: Scene) -> None:
+    """HIVE-29572."""
+    scene.table()
+    for _ in range(2):
+        scene.write()
+    with pytest.raises(TransactionAbortedError):
+        work(scene, lambda job: scene.store.abort_txns([job.txn.txn_id], "timed out"))
+    assert work(scene, job=claimed(scene)).state == "ready for cleaning"
+    clean(scene.context)
+    (base,) = scene.listing()
+    assert base.startswith("base_0000002_v")
+    assert scene.states()[-1][1] == "succeeded"
+
+
 def test_a_table_is_not_dropped_while_it_is_compacted(scene: Scene) -> None:
     """C17: DROP waits for the worker; writers and readers don't."""
     scene.table()

@@ -385,6 +385,10 @@ def test_a_place_has_one_name_for_spark_and_for_comparing(tmp_path: Path) -> Non
     for scheme in ("s3", "s3n", "s3a"):
         assert real_path(f"{scheme}://bucket/t") == spark_path(f"{scheme}://bucket/t") == "s3a://bucket/t"
     assert spark_path("gs://bucket/a%41 b") == "gs://bucket/a%41 b"
+    for one, other in (("hdfs://NN:8020/t", "hdfs://nn/t"), ("abfs://c@a/t", "abfss://c@a/t")):
+        assert real_path(one) == real_path(other) == other
+        assert spark_path(one) == one
+    assert len({*map(real_path, ("hdfs://nn/t", "hdfs://nn:9000/t", "hdfs://n/t", "hdfs:///t"))}) == 4
 
 
 def test_links_to_nothing_and_to_themselves_are_passed_over(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
@@ -13,6 +14,7 @@ from stream_tables import ACID, Warehouse
 from hiveacid.core.transactions.commit_records import StreamKey
 from hiveacid.errors import (
     BadRecordError,
+    CatalogError,
     StreamCheckpointError,
     StreamFencedError,
     TransactionAbortedError,
@@ -20,6 +22,7 @@ from hiveacid.errors import (
     WriteConflictError,
 )
 from hiveacid.ports.transactions import Client, Operation, Written
+from hiveacid.stores.sql.store import SqlStore
 from hiveacid.streaming import Connection, StreamingQueryWriter
 from support.crash.faults import (
     Faults,
@@ -46,6 +49,14 @@ def found(wh: Warehouse) -> list[int]:
     return sorted(row[0] for row in wh.rows("t"))
 
 
+@pytest.fixture(params=["own", "metastore"])
+def registered_by(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Let the store keep the progress, or say that it is a metastore, beside which it is rows of a table."""
+    if request.param == "metastore":
+        monkeypatch.setattr(SqlStore, "maintained_by_hiveacid", lambda _: False)
+    return str(request.param)
+
+
 def begin(
     wh: Warehouse, run: str, faults: Faults | None = None, checkpoint: str = "c", **more: Any
 ) -> StreamingQueryWriter:
@@ -59,9 +70,10 @@ def begin(
     return StreamingQueryWriter.register(connection, "events", run, checkpoint, **more)
 
 
-def test_a_batch_is_there_once_wherever_its_writer_dies(wh: Warehouse) -> None:
+def test_a_batch_is_there_once_wherever_its_writer_dies(wh: Warehouse, registered_by: str) -> None:
     """At every call of store and file system, before it and after it; the next run delivers the batch again."""
     wh.create(TABLE)
+    first_commits = 0 if registered_by == "own" else 2  # of a look at the progress, and of the registration
     begin(wh, "first").deliver(0, lambda: [some(0)])
     alive = Faults()
     begin(wh, "alive", alive).deliver(1, lambda: [some(1)])
@@ -73,13 +85,15 @@ def test_a_batch_is_there_once_wherever_its_writer_dies(wh: Warehouse) -> None:
         for moment in Moment
     ]
     assert len(points) > 40
+    if registered_by == "metastore":  # each takes three times as long
+        points = [*points[::6], *(point for point in points if point.verb == "store.commit_txn")]
     for number, point in enumerate(points, 2):
         faults = Faults()
         faults.at(point.verb, point.nth, point.moment, crash)
         with pytest.raises(SimulatedCrash):
             begin(wh, f"dies {number}", faults).deliver(number, lambda batch=number: [some(batch)])  # type: ignore[misc]
-        committed = Point("store.commit_txn", 1, Moment.AFTER)
-        there = faults.calls.count("store.commit_txn") > 0 and (
+        committed = Point("store.commit_txn", first_commits + 1, Moment.AFTER)
+        there = faults.calls.count("store.commit_txn") > first_commits and (
             point.verb != committed.verb or point == committed
         )
         if there or number % 5 == 0:
@@ -89,6 +103,7 @@ def test_a_batch_is_there_once_wherever_its_writer_dies(wh: Warehouse) -> None:
     assert found(wh) == ids(*range(len(points) + 2))
 
 
+@pytest.mark.usefixtures("registered_by")
 def test_two_copies_of_a_query(wh: Warehouse) -> None:
     """One is fenced, whatever it is doing, and nothing that it was writing is there."""
     wh.create(TABLE)
@@ -109,6 +124,57 @@ def test_two_copies_of_a_query(wh: Warehouse) -> None:
         begin(wh, "third", checkpoint="d")
     begin(wh, "third", checkpoint="d", restart=True).deliver(0, lambda: [some(4)])
     assert found(wh) == ids(1, 2, 3, 4)
+
+
+@pytest.mark.parametrize("registered_by", ["metastore"], indirect=True)
+@pytest.mark.usefixtures("registered_by")
+def test_the_progress_is_one_row_however_many_batches_there_were(wh: Warehouse) -> None:
+    """Each batch deletes the row before, so that a compaction leaves one; of two queries each has its own."""
+    wh.create(TABLE)
+    for number in range(4):
+        begin(wh, f"run {number}").deliver(number, lambda batch=number: [some(batch)])  # type: ignore[misc]
+    other = StreamingQueryWriter.register(Connection("t", store=wh.store), "others", "run", "c")
+    other.deliver(0, lambda: [some(4)])
+    kept = sorted((text["query"], text["last_batch_id"]) for text in map(json.loads, progress_texts(wh)))
+    assert kept == [("events", 3), ("others", 0)]
+    assert wh.findings("hiveacid_streams") == []
+    assert begin(wh, "last").deliver(3, lambda: [some(3)]) is None
+
+
+@pytest.mark.usefixtures("registered_by")
+def test_a_renamed_table_keeps_the_progress_of_its_queries(wh: Warehouse) -> None:
+    """A new table with its old name, made in the same second, has none."""
+    made = wh.create(TABLE)
+    begin(wh, "first").deliver(0, lambda: [some(0)])
+    moved = replace(made.name, name="moved")
+    wh.store.alter_table(made.name, replace(made, name=moved))
+    connection = Connection("moved", store=wh.store)
+    again = StreamingQueryWriter.register(connection, "events", "second", "c")
+    assert again.deliver(0, lambda: [some(0)]) is None
+    assert again.deliver(1, lambda: [some(1)]) == 30
+    other = replace(made, location=f"{made.location}-2")
+    wh.store.create_table(other)
+    assert begin(wh, "third").deliver(0, lambda: [some(2)]) == 30
+
+
+def progress_texts(wh: Warehouse) -> list[str]:
+    return [row[0] for row in wh.rows("hiveacid_streams")]
+
+
+@pytest.mark.parametrize("registered_by", ["metastore"], indirect=True)
+@pytest.mark.usefixtures("registered_by")
+@pytest.mark.parametrize(
+    "columns",
+    [f"(progress STRING, stream STRING) {ACID}", f"(progress INT) PARTITIONED BY (stream STRING) {ACID}"],
+)
+def test_a_table_of_a_user_with_the_name_of_that_of_the_progress_is_refused(
+    wh: Warehouse, columns: str
+) -> None:
+    wh.create(TABLE)
+    wh.create(f"CREATE TABLE hiveacid_streams {columns}")
+    with pytest.raises(CatalogError, match="hiveacid_streams is another table"):
+        begin(wh, "run")
+    assert wh.rows("hiveacid_streams") == []
 
 
 def test_a_batch_that_does_not_fit_leaves_nothing(wh: Warehouse) -> None:

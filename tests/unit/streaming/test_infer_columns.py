@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 
 from hiveacid.core.model import Column
 from hiveacid.errors import DataError, UnsupportedFeatureError
-from hiveacid.streaming.infer_columns import columns_of_json, columns_of_text
-from hiveacid.streaming.text_lines import DelimitedLines, parse_lines
+from hiveacid.streaming.text_lines import DelimitedLines, columns_of_json, columns_of_text, parse_lines
 
 COMMAS = DelimitedLines(",", '"', "")
 

@@ -15,7 +15,7 @@ MARKED = """
 import pytest
 @pytest.mark.exhaustive("a smaller test stays")
 def test_long(): ...
-@pytest.mark.repeats("another case stays", cases=("b", "1]"))
+@pytest.mark.exhaustive("another case stays", cases=("b", "1]"))
 @pytest.mark.parametrize("case", ["a", "b", "bb", "1", "12"])
 def test_case(case): ...
 @pytest.mark.cluster("a local one stays")
@@ -51,7 +51,6 @@ def collect(
 def at_level(monkeypatch: pytest.MonkeyPatch, value: str) -> None:
     monkeypatch.setattr(exhaustive, "LEVEL", LEVELS.index(value))
     monkeypatch.setattr(exhaustive, "ALL", value != "")
-    monkeypatch.setattr(exhaustive, "ONCE", value == "once")
 
 
 def names_left(items: list[pytest.Item]) -> set[str]:
@@ -65,7 +64,6 @@ def test_each_level_runs_more(
     repeated, on_workers = {"test_case[b]", "test_case[bb]", "test_case[1]"}, {"test_on_workers"}
     assert names_left(items) == {"test_long", "test_a", *repeated, *on_workers}
     for value, left in (
-        ("once", repeated | on_workers),
         ("1", on_workers),
         ("cluster", set()),
         ("stress", set()),
@@ -83,22 +81,20 @@ def test_of_many_cases_some_stay_and_others_with_another_seed(
     assert (len(items) - len(left), left_out(reversed(items))) == (5, left)
     monkeypatch.setenv("HIVEACID_TEST_SEED", "4")
     assert left_out(items) not in (left, set(items))
-    at_level(monkeypatch, "once")
-    assert len(items) - len(left_out(items)) == 9
     at_level(monkeypatch, "1")
     assert left_out(items) == set()
 
 
 def test_a_mark_for_a_case_that_is_gone_is_told(collect: Callable[[str], list[pytest.Item]]) -> None:
     items = collect(MARKED.replace('cases=("b", "1]")', 'cases=("b", "2]")'))
-    with pytest.raises(pytest.UsageError, match=r"test_marked\.py::test_case is marked repeats for '2\]'"):
+    with pytest.raises(pytest.UsageError, match=r"test_marked\.py::test_case is marked exhaustive for '2\]'"):
         left_out(items)
 
 
 @pytest.mark.parametrize(
     ("mark", "complaint"),
     [
-        ("repeats", "gives no reason"),
+        ("exhaustive", "gives no reason"),
         ("exhaustive('')", "gives no reason"),
         ("sampled(8)", "gives no reason"),
         ("sampled(1, 'why')", "keeps all"),

@@ -6,7 +6,7 @@ import pytest
 
 from hiveacid.core.model import Column, TableDefinition, TableName
 from hiveacid.errors import ConfigError
-from hiveacid.table.cleaning.delete_files import history_retention
+from hiveacid.table.cleaning.remove_files import history_retention
 from hiveacid.table.definition import check_definition
 from support.samples import ORC
 

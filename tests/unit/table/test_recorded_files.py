@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from shutil import copytree, rmtree
 
@@ -12,13 +13,20 @@ import pytest
 from hiveacid.arrow.table import ArrowTable
 from hiveacid.arrow.warehouse import open_warehouse
 from hiveacid.catalog.ddl import create_table, drop_partitions, rename_table, set_properties
+from hiveacid.config import Settings
 from hiveacid.core.model import Column, TableDefinition, TableName
 from hiveacid.core.schema.storage_formats import ORC
 from hiveacid.core.snapshot.check_findings import Finding, FindingKind
+from hiveacid.core.snapshot.directory_listing import FileEntry
+from hiveacid.core.snapshot.file_records import first_difference
 from hiveacid.ports.store import own_store
+from hiveacid.storage.local_file_system import LocalFileSystem
+from hiveacid.storage.snapshot_locations import Location, list_locations
 from hiveacid.table.check_files import check_quick
+from hiveacid.table.connection_caches import LocationCache
 from hiveacid.table.context import Context
 from hiveacid.table.partitions import partitions_of
+from hiveacid.table.read.visible_locations import list_visible
 from support.contexts import open_context
 from support.recorded_files import recorded_files
 
@@ -109,3 +117,77 @@ def test_a_directory_whose_files_are_not_told_ends_the_records(
     t.append(rows(3))
     assert own_store(context.store).recorded_files(NAME, []) is None
     assert differences(context) == []
+
+
+class NoListings(LocalFileSystem):
+    """Counts what it is asked to list, or to read the end of."""
+
+    def __init__(self) -> None:
+        super().__init__(durable=False)
+        object.__setattr__(self, "asked", [])
+
+    def list_tree(self, root: str) -> tuple[FileEntry, ...]:
+        self.asked.append(root)  # type: ignore[attr-defined]
+        return super().list_tree(root)
+
+
+@pytest.mark.parametrize("by_records", [True, False])
+def test_a_reader_selects_the_same_by_records_and_by_a_listing(
+    context: Context,
+    t: ArrowTable,
+    by_records: bool,  # noqa: FBT001
+) -> None:
+    """After each change, for snapshots before and after it; by records nothing is listed."""
+    fs = NoListings()
+    reader = replace(context, fs=fs, kept=LocationCache())
+    reader.change_settings(Settings({"hiveacid.read.file.records": str(by_records).lower()}))
+    shown: list[tuple[Location, ...]] = []
+    snapshots = []
+    for change in (
+        lambda: t.append(rows(1, 2)),
+        lambda: t.append(rows(2, 3)),
+        lambda: drop_partitions(context, NAME, lambda some: some[:1], if_exists=False),
+        lambda: t.append(rows(1)),
+    ):
+        change()
+        table, txn = context.require(NAME), context.transactions.begin(context.settings)
+        snapshots.append(txn)
+        partitions = partitions_of(context, table, txn)
+        for _ in range(2):
+            write_ids = txn.valid_write_ids(NAME)
+            before = len(fs.asked)  # type: ignore[attr-defined]
+            shown.append(list_visible(reader, table, partitions, write_ids, txn))
+            assert len(fs.asked) - before == (0 if by_records else len(partitions or ()))  # type: ignore[attr-defined]
+            listed = list_locations(context.fs, table, partitions, write_ids, txn.snapshot())
+            assert [(one.root, one.partition) for one in shown[-1]] == [
+                (one.root, one.partition) for one in listed
+            ]
+            for found, expected in zip(shown[-1], listed, strict=True):
+                assert first_difference(expected.state, found.state) is None
+        assert (shown[-1] is shown[-2]) == by_records
+    for txn in snapshots:
+        txn.abort("test")
+
+
+def test_a_plan_of_what_has_not_changed_is_that_of_before(context: Context, t: ArrowTable) -> None:
+    """Whole, or each partition that has not changed; another choice of partitions finds its own."""
+    t.append(rows(1, 2, 3))
+
+    def plan(count: int) -> tuple[Location, ...]:
+        table, txn = context.require(NAME), context.transactions.begin(context.settings)
+        partitions = (partitions_of(context, table, txn) or ())[-count:]
+        found = list_visible(context, table, partitions, txn.valid_write_ids(NAME), txn)
+        assert [one.partition for one in found] == [*partitions]
+        txn.abort("test")
+        return found
+
+    first = plan(3)
+    assert plan(3) is first
+    (last,) = plan(1)
+    assert last is first[2]
+    assert plan(3) is first
+    t.append(rows(2))
+    second = plan(3)
+    assert [new is old for new, old in zip(second, first, strict=True)] == [True, False, True]
+    assert len(second[1].state.directories_to_read) == 2
+    assert plan(3) is second

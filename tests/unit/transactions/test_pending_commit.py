@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from hiveacid.core.model import Column, Partition, StorageFormat, TableDefinition, TableName
-from hiveacid.core.transactions.commit_records import OperationSummary
+from hiveacid.core.transactions.commit_records import NewFiles, OperationSummary
 from hiveacid.ports.catalog import CatalogChanges, NewPartition
 from hiveacid.transactions.pending_commit import PendingCommit
 
@@ -38,3 +38,13 @@ def test_overwritten_partitions_of_several_statements_are_kept_together() -> Non
     pending.add_overwritten(NAME, [("1",)])
     pending.add_overwritten(NAME, [("2",)])
     assert pending.overwritten == {NAME: {("1",), ("2",)}}
+
+
+def test_a_withdrawn_table_is_not_in_the_commit() -> None:
+    """It is a directory with files, which a metastore has never heard of."""
+    pending, other = PendingCommit(), TableName("default", "other")
+    kept, made = NewFiles(other, (), ("/w/o/f",)), NewFiles(NAME, ("1",), ("/w/t/p=1/f",))
+    pending.add_written([], [NewPartition(NAME, PARTITION)], [TABLE], [made, kept])
+    assert pending.withdraw(NAME) == [NewPartition(NAME, PARTITION)]
+    assert pending.catalog_changes() == CatalogChanges()
+    assert pending.catalog_changes().files == (kept,)

@@ -101,7 +101,7 @@ def open_ids(store: Cut) -> list[int]:
 def test_a_reaped_reader_does_not_stop_the_next_one(store: Cut, transactions: Transactions) -> None:
     snapshots = ReadLeases(transactions)
     with snapshots.acquire(SETTINGS) as first:
-        snapshots.add_holder(first, Holding())
+        snapshots.add_holder(first, Holding().alive)
     store.abort_txns([first.txn_id], "silent for too long")
     transactions.heartbeats.beat()
     with snapshots.acquire(SETTINGS) as second:
@@ -144,7 +144,7 @@ def test_a_reader_of_a_replaced_table_is_not_shared(transactions: Transactions) 
     """Without a transaction, as other tools replace tables of a metastore: the next query would fail as well."""
     snapshots = ReadLeases(transactions)
     with snapshots.acquire(SETTINGS) as first:
-        snapshots.add_holder(first, Holding())
+        snapshots.add_holder(first, Holding().alive)
         first.reads.outdated = True
     with snapshots.acquire(SETTINGS) as second:
         assert second.txn_id != first.txn_id
@@ -162,7 +162,7 @@ def test_a_transaction_of_several_statements_has_a_lease_from_before_its_snapsho
     assert txn.lease.txn_id < txn.txn_id
     assert txn.snapshot().high_watermark >= txn.txn_id
     assert leases.sweep() == 1
-    leases.add_holder(txn.lease, frame)
+    leases.add_holder(txn.lease, frame.alive)
     txn.commit() if commits else txn.abort("ROLLBACK")
     assert leases.sweep() == 1
     assert transactions.store.min_open_txn_id() == txn.lease.txn_id
@@ -173,7 +173,7 @@ def test_a_transaction_of_several_statements_has_a_lease_from_before_its_snapsho
 def test_a_reader_that_could_not_be_ended_is_ended_later(store: Cut, transactions: Transactions) -> None:
     snapshots, holder = ReadLeases(transactions), Holding()
     with snapshots.acquire(SETTINGS) as reader:
-        snapshots.add_holder(reader, holder)
+        snapshots.add_holder(reader, holder.alive)
     holder.runs, store.out_of_reach = False, True
     snapshots.sweep()
     assert open_ids(store) == [reader.txn_id]
@@ -411,7 +411,7 @@ def test_closed_sessions_free_the_cleaner(store: Cut, transactions: Transactions
     """Whatever could still run on their snapshots."""
     snapshots = ReadLeases(transactions)
     with snapshots.acquire(SETTINGS) as reader:
-        snapshots.add_holder(reader, Holding())
+        snapshots.add_holder(reader, Holding().alive)
     assert store.min_open_txn_id() == reader.txn_id
     snapshots.sweep()
     assert store.min_open_txn_id() == reader.txn_id
@@ -435,7 +435,7 @@ def test_a_closed_session_leaves_nothing_to_a_turn_that_goes_wrong(
 
     store.commit_txn = lost  # type: ignore[assignment,method-assign]
     with snapshots.acquire(SETTINGS) as reader:
-        snapshots.add_holder(reader, holder := Holding())
+        snapshots.add_holder(reader, (holder := Holding()).alive)
     holder.runs = False
     turn = threading.Thread(target=snapshots.sweep)
     turn.start()

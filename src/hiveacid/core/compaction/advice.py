@@ -1,4 +1,4 @@
-"""Advice on the compaction of a table, in one sentence; sizes of a table in the past.
+"""Advice on the compaction of a table, in one sentence; figures of tables, now and over time.
 
 `initiation_and_retry_policy` decides what is due. This module adds what an operator wants to know besides: rows that are
 deleted and still read, small files, failed jobs, and services that do not run.
@@ -6,19 +6,23 @@ deleted and still read, small files, failed jobs, and services that do not run.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
 from hiveacid.core.compaction.initiation_and_retry_policy import Decision, LocationSizes
-from hiveacid.core.model import TableKind
+from hiveacid.core.compaction.queue_records import ChangedPartition, Compaction
+from hiveacid.core.model import TableKind, TableName
 from hiveacid.core.snapshot.selection import AcidState
+from hiveacid.core.transactions.commit_records import VISIBLE_WITHIN
 from hiveacid.core.transactions.states import UNDER_WAY, CompactionState
 
 SMALL_FILE = 1 << 24
 """Bytes below which a file counts as small; a reader spends more time on opening it than on its rows."""
 _MANY_DELETED = 0.2
 """Share of deleted rows from which a compaction is advised."""
+_DAY = 86_400_000  # ms
+_ALL_KEPT = 2 * _DAY
 _MANY_SMALL = 100
 _LONGEST_ERROR = 160
 
@@ -233,3 +237,41 @@ def size_history(
         points.append((change.time, size))
     points.append((min(since, points[-1][0]), size))
     return points[::-1]
+
+
+@dataclass(frozen=True)
+class FigureRecord:
+    """Figures of a table, or (None) of the whole store, at a moment (ms). ``incarnation``: of the table."""
+
+    table: TableName | None
+    time: int
+    figures: Mapping[str, int | None]
+    incarnation: str = ""
+
+
+def superseded_records(times: Iterable[int], time: int) -> list[int]:
+    """Return which of a table's records go when one of ``time`` comes: older than two days, the last of a day (UTC) stays."""
+    known = set(times)
+    last = {moment // _DAY: moment for moment in sorted({*known, time})}
+    return sorted(
+        moment
+        for moment in known
+        if moment == time or (moment < time - _ALL_KEPT and moment != last[moment // _DAY])
+    )
+
+
+def tables_to_record(
+    names: Iterable[TableName],
+    latest: Mapping[TableName, FigureRecord],
+    changed: Iterable[ChangedPartition],
+    jobs: Iterable[Compaction],
+) -> list[TableName]:
+    """Return the tables that were written or compacted since their latest record, or have none; the oldest record first."""
+    changes = [(one.table, one.changed) for one in changed]
+    changes += [(job.request.table, job.commit_time) for job in jobs]
+    newest: dict[TableName, int] = {}
+    for table, time in changes:
+        newest[table] = max(time or 0, newest.get(table, 0))
+    recorded = {name: latest[name].time if name in latest else 0 for name in names}
+    due = [name for name, time in recorded.items() if time <= newest.get(name, 0) + VISIBLE_WITHIN]
+    return sorted(due, key=lambda name: (recorded[name], name))

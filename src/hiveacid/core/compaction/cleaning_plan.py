@@ -48,7 +48,7 @@ class Deletion:
 class CleaningPlan:
     """Work of the cleaner at one location.
 
-    ``deletions``: in the order to carry them out. Bases are deleted first, lowest write id first. If the cleaner
+    ``deletions``: in the order to carry them out. Of each reason bases come first, lowest write id first. If the cleaner
     crashes half way, time travel therefore finds no old base that looks like a complete snapshot.
     ``postponed``: also obsolete, but an open transaction may still read them. If there are none, the queue entry of
     the compaction is done.
@@ -82,6 +82,7 @@ def plan_cleaning(
     abandoned_unpaired_deltas: Iterable[str] = (),
     row_ids: bool = True,
     min_write_id: int = 0,
+    tagged: Iterable[ValidWriteIdList] = (),
 ) -> CleaningPlan:
     """Decide which entries in the location of a table or partition may be deleted.
 
@@ -96,6 +97,8 @@ def plan_cleaning(
     ``abandoned_unpaired_deltas``: ``unpaired_deltas`` of the snapshot whose compactions have ended.
     ``min_write_id``: that of the partition; readers pass over directories that end below it.
     ``row_ids``: False for an insert-only table, where merged deltas do not keep the write id of a row.
+    ``tagged``: write ids of the table's tags. What a reader of one needs, now or before it sees all compactions, is not
+    obsolete: it stays, and the cleaning does not wait for it.
 
     Raises the errors of ``select``, except NotEnoughHistoryError.
     """
@@ -116,30 +119,34 @@ def plan_cleaning(
     with_foreign = {path.partition("/")[0] for path in split_by_owner(listed, kind).foreign}.intersection(
         state_seen_now.obsolete
     )
-    ended = [
-        path
-        for path in state_seen_by_all.obsolete
-        if path not in with_foreign and _has_ended(path, write_ids)
+    of_tags = [
+        select(listed, ids, seen, metadata, adopted_txn_id=adopted_txn_id, row_ids=row_ids, history_kept=True)
+        for ids in tagged
+        for seen in (visible_to_all, txns)
     ]
+    kept = with_foreign.union(
+        path.partition("/")[0]
+        for state in of_tags
+        for path in (*(one.path for one in state.directories_to_read), *(one.path for one in state.originals))
+    )
+    ended = [path for path in state_seen_by_all.obsolete if path not in kept and _has_ended(path, write_ids)]
     obsolete = [] if aborted_only else ended
-    deletions = [
-        *(Deletion(path, DeletionReason.OBSOLETE) for path in sorted(obsolete, key=_deletion_order)),
-        *(
-            Deletion(path, DeletionReason.ABORTED)
-            for path in sorted(state_seen_by_all.aborted, key=_deletion_order)
-        ),
-        *(Deletion(path, DeletionReason.EARLIER) for path in sorted(earlier, key=_deletion_order)),
-        *(
-            Deletion(path, DeletionReason.UNPAIRED)
-            for path in sorted(set(abandoned_unpaired_deltas).difference(earlier))
-        ),
-    ]
+    paths_by_reason: Mapping[DeletionReason, Iterable[str]] = {
+        DeletionReason.OBSOLETE: obsolete,
+        DeletionReason.ABORTED: state_seen_by_all.aborted,
+        DeletionReason.EARLIER: earlier,
+        DeletionReason.UNPAIRED: set(abandoned_unpaired_deltas).difference(earlier),
+    }
+    deletions = tuple(
+        Deletion(path, reason)
+        for reason, paths in paths_by_reason.items()
+        for path in sorted(paths, key=_deletion_order)
+    )
     deleted = {deletion.path for deletion in deletions}
+    postponed = {*state_seen_now.obsolete, *state_seen_now.aborted} - deleted - kept
     return CleaningPlan(
-        tuple(deletions),
-        ()
-        if aborted_only
-        else tuple(sorted({*state_seen_now.obsolete, *state_seen_now.aborted} - deleted - with_foreign)),
+        deletions,
+        () if aborted_only else tuple(sorted(postponed)),
         _history_from(state_seen_by_all, row_ids=row_ids) if obsolete else None,
         _abort_records_removable_up_to(
             listed, write_ids, deleted, WriteId(min(high_watermark, write_ids.high_watermark))

@@ -12,6 +12,7 @@ its directory. Two files of one bucket would hold the same row ids.
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Self
@@ -126,6 +127,10 @@ class Range:
     low: int
     high: int
 
+    def __str__(self) -> str:
+        """Return one number, or both."""
+        return str(self.low) if self.low == self.high else f"{self.low} to {self.high}"
+
     @property
     def is_single(self) -> bool:
         """Tell whether the column has one value only."""
@@ -144,6 +149,16 @@ class KeyBox:
     write_id: Range
     bucket: Range
     row_id: Range
+
+    @classmethod
+    def of_ends(cls, ends: Sequence[int]) -> KeyBox | None:
+        """Return the box with these `ends`; None without any."""
+        return cls(*(Range(*ends[at : at + 2]) for at in (0, 2, 4))) if ends else None
+
+    @property
+    def ends(self) -> tuple[int, ...]:
+        """Return lowest and highest write id, bucket property and row id."""
+        return tuple(end for part in self.parts for end in (part.low, part.high))
 
     @property
     def parts(self) -> tuple[Range, Range, Range]:

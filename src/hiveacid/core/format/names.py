@@ -160,12 +160,12 @@ def _id(text: str, name: str, highest: int = LAST_ID) -> int:
     return number
 
 
-def is_layout(name: str) -> bool:
-    """Tell whether `parse_directory` accepts a directory's name; False also for a name that it raises an error for."""
+def layout_name(name: str) -> BaseName | DeltaName | None:
+    """Return what `parse_directory` does; None also for a name that it raises an error for."""
     try:
-        return parse_directory(name) is not None
+        return parse_directory(name)
     except BadDirectoryNameError:
-        return False
+        return None
 
 
 @lru_cache(maxsize=10_000)  # as above

@@ -11,6 +11,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import replace
 
 from hiveacid.core.model import Constraint, ConstraintKind, TableDefinition, TableName
+from hiveacid.core.schema.surrogate_keys import SurrogateKey
 from hiveacid.core.schema.types import quote_name
 from hiveacid.errors import AlreadyExistsError, CatalogError, UnsupportedFeatureError, no_such_column
 
@@ -68,6 +69,16 @@ def defaults(constraints: Sequence[Constraint], columns: Collection[str]) -> dic
     }
 
 
+def surrogate_keys(constraints: Sequence[Constraint]) -> dict[str, tuple[SurrogateKey, Constraint]]:
+    """Return the columns whose DEFAULT is a surrogate key, with the key and the constraint."""
+    found = (
+        (one, SurrogateKey.parse(one.expression))
+        for one in constraints
+        if one.kind is ConstraintKind.DEFAULT and one.enabled
+    )
+    return {one.column: (key, one) for one, key in found if key is not None and one.column is not None}
+
+
 def mentions(constraint: Constraint, columns: Collection[str]) -> bool:
     """Tell whether a constraint is about one of the columns, or may name it in its text."""
     text = constraint.expression.lower().replace("``", "`")
@@ -81,12 +92,14 @@ def is_ambiguous(expression: str) -> bool:
 
 
 def violation(table: TableName, constraint: Constraint) -> str:
-    """Return the message for a new row that violates a NOT NULL or CHECK; one line."""
+    """Return the message for a new row that violates a NOT NULL or CHECK, or of a stream without a surrogate key; one line."""
     text = (
-        f"a new row of {table} does not satisfy the enabled {constraint}"
-        if constraint.kind is ConstraintKind.CHECK
-        else f"column {constraint.column} of {table} is NULL in a new row, which the enabled {constraint} forbids"
+        f"column {constraint.column} of {table} is NULL in a new row, which the enabled {constraint} forbids"
     )
+    if constraint.kind is ConstraintKind.CHECK:
+        text = f"a new row of {table} does not satisfy the enabled {constraint}"
+    elif constraint.kind is ConstraintKind.DEFAULT:
+        text = f"column {constraint.column} of {table} is NULL in a new row, and a stream makes no keys for the {constraint}: INSERT does"
     return " ".join(f"{text}; nothing was written".split())
 
 

@@ -13,6 +13,8 @@ STORE_DIRECTORY = ".hiveacid"
 STORE_FILE = "store.db"
 """Name of that store."""
 _LOCAL = re.compile(r"file:/+")
+_HDFS = re.compile(r"^hdfs://[^/]*")
+_DEFAULT_HDFS = "hdfs:///"
 
 
 def lies_in(inner: str, outer: str) -> bool:
@@ -20,9 +22,24 @@ def lies_in(inner: str, outer: str) -> bool:
     return f"{inner.rstrip('/')}/".startswith(f"{outer.rstrip('/')}/")
 
 
+def on_any_hdfs(location: str) -> str:
+    """Return a location without the name of its HDFS."""
+    return _HDFS.sub("hdfs://", location)
+
+
+def may_lie_in(inner: str, outer: str) -> bool:
+    """Tell whether a location is, or lies in, another one, as in `lies_in`.
+
+    ``hdfs:///x`` is on the default file system, which may be that of the other location.
+    """
+    if inner.startswith(_DEFAULT_HDFS) or outer.startswith(_DEFAULT_HDFS):
+        inner, outer = on_any_hdfs(inner), on_any_hdfs(outer)
+    return lies_in(inner, outer)
+
+
 def overlap(one: str, other: str) -> bool:
-    """Tell whether two locations are the same, or one lies in the other; both as in `lies_in`."""
-    return lies_in(one, other) or lies_in(other, one)
+    """Tell whether two locations are the same, or one lies in the other; both as in `may_lie_in`."""
+    return may_lie_in(one, other) or may_lie_in(other, one)
 
 
 def is_same_location(one: str, other: str) -> bool:
@@ -73,11 +90,11 @@ def first_overlapping_place(
     partition, or of the store, and must not be, or contain, the warehouse or the directory of a database. ``real_path``
     resolves symbolic links. A table's own directory is free for it and for its partitions.
     """
-    directory = real_path(new.location)
+    wanted = real_path(new.location)
     for other in others:
         if new.table is not None and other.table == new.table and not other.is_partition:
             continue
         place = real_path(other.location)
-        if lies_in(place, directory) if other.holds_others else overlap(place, directory):
+        if may_lie_in(place, wanted) if other.holds_others else overlap(place, wanted):
             return other
     return None

@@ -144,11 +144,8 @@ class KnownPartitions:
     def _by_identity(self) -> Mapping[PartitionValues, list[PartitionValues]]:
         spelled: dict[PartitionValues, list[PartitionValues]] = {}
         for values in self.by_values:
-            spelled.setdefault(self._identity(values), []).append(values)
+            spelled.setdefault(identity(self.table, values), []).append(values)
         return spelled
-
-    def _identity(self, values: PartitionValues) -> PartitionValues:
-        return tuple(map(_identity, self.table.partition_columns, values))
 
     def values_of(self, values: PartitionValues, *, changing: bool = False) -> PartitionValues:
         """Return the values of the partition that rows go to: of the existing one as it is spelled, or of a new one.
@@ -158,8 +155,8 @@ class KnownPartitions:
         """
         if not values or (values in self.by_values and not changing):
             return values
-        identity = self._identity(values)
-        spelled = self._by_identity.get(identity, [])
+        canonical = identity(self.table, values)
+        spelled = self._by_identity.get(canonical, [])
         if len(spelled) > 1:
             names = ", ".join(format_partition(self.table.partition_column_names, each) for each in spelled)
             raise UnsupportedFeatureError(
@@ -168,13 +165,18 @@ class KnownPartitions:
             )
         if spelled:
             return spelled[0]
-        for column, value in zip(self.table.partition_columns, identity, strict=True):
+        for column, value in zip(self.table.partition_columns, canonical, strict=True):
             if value is not None and not is_canonical(value, column.type):
                 raise UnsupportedFeatureError(
                     f"{self.table.name} cannot have a partition {column.name}={value}: engines do not agree on the name of "
                     f"this {column.type}; nothing was changed"
                 )
-        return identity
+        return canonical
+
+
+def identity(table: TableDefinition, values: PartitionValues) -> PartitionValues:
+    """Return the values in the texts that hiveacid gives to them: the same for all spellings of a partition."""
+    return tuple(map(_identity, table.partition_columns, values))
 
 
 def require_valid_values(table: TableDefinition, scanned: Iterable[Partition]) -> None:

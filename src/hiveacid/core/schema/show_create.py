@@ -7,7 +7,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from hiveacid.core.model import Bucketing, Column, Constraint, StorageFormat, TableDefinition, ViewDefinition
+from hiveacid.core.model import (
+    Bucketing,
+    Column,
+    Constraint,
+    DatabaseDefinition,
+    StorageFormat,
+    TableDefinition,
+    ViewDefinition,
+)
 from hiveacid.core.schema.constraints import ONE_PER_COLUMN, clause
 from hiveacid.core.schema.storage_formats import SERIALIZATION_FORMAT
 from hiveacid.core.schema.types import parse_type, quote_name, quoted_type_text
@@ -74,6 +82,17 @@ def show_create_view(view: ViewDefinition, *, with_database: bool = True) -> str
     if view.properties:
         lines += ["TBLPROPERTIES (", f"{_properties(view.properties)})"]
     return "\n".join([*lines, "AS", view.text])
+
+
+def show_create_database(database: DatabaseDefinition) -> str:
+    """Return the CREATE DATABASE statement of a database (``ShowCreateDatabaseOperation``)."""
+    lines = [f"CREATE DATABASE {quote_name(database.name)}"]
+    if database.comment:
+        lines += ["COMMENT", f"  {_quoted(database.comment)}"]
+    lines += ["LOCATION", f"  {_quoted(database.location)}"]
+    if database.properties:
+        lines += ["WITH DBPROPERTIES (", f"{_properties(database.properties)})"]
+    return "\n".join(lines)
 
 
 def _joined(members: Iterable[str]) -> str:

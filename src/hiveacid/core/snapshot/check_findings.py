@@ -1,6 +1,6 @@
 """Findings of a check: kinds with severity and advice, and rules for names and events.
 
-The rules are those of Hive's layout (docs/internals.md) and what Hive 3.1.3, 4.0.1 and Trino 476 do with files that
+The rules are those of Hive's layout (docs/format.md) and what Hive 3.1.3, 4.0.1 and Trino 476 do with files that
 break them.
 """
 
@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from enum import Enum, StrEnum
 
-from hiveacid.core.format.acid_columns import DELETE_EVENT, INSERT_EVENT, MAX_BUCKET
+from hiveacid.core.format.acid_columns import DELETE_EVENT, INSERT_EVENT, MAX_BUCKET, Range
 from hiveacid.core.format.names import FLUSH_LENGTH_SUFFIX, BaseName, DeltaName, parse_original_file
 from hiveacid.core.format.write_id_lists import ValidWriteIdList
 from hiveacid.core.model import TableKind
@@ -198,7 +198,7 @@ class FindingKind(Enum):
     )
     WRONG_RECORD = (
         "wrong-record", _W, "what a snapshot reads here differs from what commits have recorded",
-        "readers list the directories and do not use the records. If no other program changed files of the table, report it",
+        "restore a file that is gone; others are not read. If no other program changed files of the table, report it, and set hiveacid.read.file.records to false",
     )
     STAGING = (
         "staging", _N, "a staging directory; its statement is running or has crashed",
@@ -341,18 +341,6 @@ def check_flush_length(path: str, size: int, side: bytes, partition: str | None)
 
 
 @dataclass(frozen=True)
-class Span:
-    """Lowest and highest value of a column."""
-
-    low: int
-    high: int
-
-    def __str__(self) -> str:
-        """Return one number, or both."""
-        return str(self.low) if self.low == self.high else f"{self.low} to {self.high}"
-
-
-@dataclass(frozen=True)
 class EventFacts:
     """Facts about a file's events. None: unknown (no statistics), or the file has no rows.
 
@@ -363,16 +351,16 @@ class EventFacts:
     """
 
     rows: int
-    operation: Span | None = None
-    original: Span | None = None
-    current: Span | None = None
-    bucket: Span | None = None
+    operation: Range | None = None
+    original: Range | None = None
+    current: Range | None = None
+    bucket: Range | None = None
     nulls: int = 0
     bad_codec: int = 0
     borrowed: int = 0
     unsorted: int = 0
-    properties: Span | None = None
-    row_ids: Span | None = None
+    properties: Range | None = None
+    row_ids: Range | None = None
 
 
 @dataclass(frozen=True)
@@ -409,7 +397,7 @@ def check_events(file: CheckedFile, facts: EventFacts, write_ids: ValidWriteIdLi
         )
 
 
-def _operations(file: CheckedFile, found: Span | None) -> Iterator[Finding]:
+def _operations(file: CheckedFile, found: Range | None) -> Iterator[Finding]:
     if found is None:
         return
     expected = DELETE_EVENT if file.is_delete else INSERT_EVENT
@@ -418,7 +406,7 @@ def _operations(file: CheckedFile, found: Span | None) -> Iterator[Finding]:
     # inserts and deletes in one file are of version 1, too: since version 2 no writer mixes them
     if (
         not file.is_delete
-        and found != Span(DELETE_EVENT, DELETE_EVENT)
+        and found != Range(DELETE_EVENT, DELETE_EVENT)
         and found.low >= INSERT_EVENT
         and found.high <= DELETE_EVENT
     ):
@@ -435,7 +423,7 @@ def _write_ids(file: CheckedFile, facts: EventFacts, write_ids: ValidWriteIdList
     current, original = facts.current, facts.original
     if current is not None:
         if current.high > high or (low is not None and current.low < low):
-            limits = f"up to {high}" if low is None else str(Span(low, high))
+            limits = f"up to {high}" if low is None else str(Range(low, high))
             message = f"rows were written by write id {current}; the directory stands for {limits}"
             yield file.finding(FindingKind.WRITE_ID_OUTSIDE, message)
         elif not all(map(write_ids.is_valid, (current.low, current.high))):
@@ -452,7 +440,10 @@ def _buckets(file: CheckedFile, facts: EventFacts) -> Iterator[Finding]:
         yield file.finding(FindingKind.BUCKET_CODEC, f"in {facts.bad_codec} of {facts.rows} rows")
         return
     buckets = facts.bucket
-    if buckets is None or buckets in (Span(file.bucket, file.bucket), Span(*(file.bucket & MAX_BUCKET,) * 2)):
+    if buckets is None or buckets in (
+        Range(file.bucket, file.bucket),
+        Range(*(file.bucket & MAX_BUCKET,) * 2),
+    ):
         return
     kind = FindingKind.DELETE_BUCKET if file.is_delete else FindingKind.FILE_BUCKET
     yield file.finding(kind, f"the file is that of bucket {file.bucket}, rows are of bucket {buckets}")

@@ -16,15 +16,15 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import NamedTuple
 
 from hiveacid.core.format import names
-from hiveacid.core.format.names import is_layout, parse_original_file
+from hiveacid.core.format.names import layout_name, parse_original_file
 from hiveacid.core.model import TableKind
 from hiveacid.core.schema.partitions import unescape
-from hiveacid.errors import BadDirectoryNameError, BadFileError
+from hiveacid.errors import BadFileError
 
 _LONG = 8  # bytes
 _SETTLED = 5_000  # milliseconds after which no other file can get the same modification time
@@ -40,10 +40,26 @@ class DataFormat(StrEnum):
     DROPPED = "dropped"
 
 
+class FooterFacts(NamedTuple):
+    """Facts of an ORC footer that a plan needs; ``schema``: text of the table's columns as a struct.
+
+    ``keys``: lowest and highest write id, bucket and row id of an ACID file, else empty. ``statistics``: of each ORC column, as
+    stored in the footer.
+    """
+
+    rows: int
+    schema: str
+    is_acid: bool = False
+    has_events: bool = False
+    keys: tuple[int, ...] = ()
+    statistics: Sequence[bytes] = ()
+
+
 class FileEntry(NamedTuple):  # a plan makes 100,000 of them, a tuple in a third of the time
     """A file or directory of a listing; ``path`` is relative to the root asked for, with '/'.
 
     ``is_special``: a named pipe, socket or device. It holds no rows, and opening a pipe can block for ever.
+    ``facts``: those of the footer, if a commit has recorded them.
     """
 
     path: str
@@ -51,6 +67,7 @@ class FileEntry(NamedTuple):  # a plan makes 100,000 of them, a tuple in a third
     size: int = 0  # bytes; 0 for a directory
     modified: int = 0  # ms since the epoch; 0 if unknown
     is_special: bool = False
+    facts: FooterFacts | None = None
 
 
 def is_as_listed(entry: FileEntry, before: FileEntry | None) -> bool:
@@ -67,8 +84,7 @@ def ancestors(path: str) -> Iterator[str]:
         yield path
 
 
-@dataclass(frozen=True)
-class DataFile:
+class DataFile(NamedTuple):  # a plan makes 100,000 of them
     """A file with rows: path relative to the location, size in bytes.
 
     ``flush_length_path``: the side file with the number of bytes that may be read (streaming ingest); None if there is
@@ -78,7 +94,24 @@ class DataFile:
     path: str
     size: int
     flush_length_path: str | None = None
-    modified: int = field(default=0, compare=False)  # ms since the epoch, 0 if unknown
+    modified: int = 0  # ms since the epoch, 0 if unknown; not compared
+    facts: FooterFacts | None = None  # as in `FileEntry`; not compared
+
+    def __eq__(self, other: object) -> bool:
+        """Compare path, size and side file."""
+        return isinstance(other, DataFile) and self[:3] == other[:3]
+
+    def __ne__(self, other: object) -> bool:
+        """Compare as ``==`` does."""
+        return not self == other
+
+    def __hash__(self) -> int:
+        """Return a hash of what is compared."""
+        return hash(self[:3])
+
+    def __reduce__(self) -> tuple[type[DataFile], tuple[object, ...]]:
+        """Leave the facts, up to 16 KB a file, in the process that plans: tasks on executors do not need them."""
+        return DataFile, (self.path, self.size, self.flush_length_path, self.modified)
 
     @property
     def name(self) -> str:
@@ -171,10 +204,7 @@ def metadata_paths(entries: Iterable[FileEntry]) -> tuple[str, ...]:
         directory, _, name = entry.path.rpartition("/")
         if name != names.METADATA_FILE or entry.is_dir or entry.is_special:
             continue
-        try:
-            parsed = names.parse_directory(directory)
-        except BadDirectoryNameError:
-            continue  # select reports it
+        parsed = names.layout_name(directory)  # select reports a bad one
         if isinstance(parsed, names.BaseName) and not parsed.visibility_txn_id:
             paths.append(entry.path)
     return tuple(paths)
@@ -263,7 +293,7 @@ def _data_files(inside: list[FileEntry], *, flush_lengths: bool = False) -> list
         if entry.size == 0 or "/_" in path or "/." in path or _is_flush_length(path):
             continue
         side = path + names.FLUSH_LENGTH_SUFFIX
-        files.append(DataFile(path, entry.size, side if side in paths else None, entry.modified))
+        files.append(DataFile(path, entry.size, side if side in paths else None, entry.modified, entry.facts))
     return files
 
 
@@ -336,7 +366,7 @@ def _is_own(entry: FileEntry, kind: TableKind, columns: Sequence[str]) -> bool:
         return True
     if depth < len(columns):  # beside partition directories, where readers ignore every file
         return rest == [_SUCCESS]
-    if kind is not TableKind.PLAIN and is_layout(rest[0]) and (entry.is_dir or len(rest) > 1):
+    if kind is not TableKind.PLAIN and layout_name(rest[0]) and (entry.is_dir or len(rest) > 1):
         return True
     *directories, name = rest
     if entry.is_special or any(names.has_hidden_prefix(directory) for directory in directories):
@@ -362,6 +392,5 @@ def _partition_depth(parts: Sequence[str], columns: Sequence[str]) -> int:
 def _topmost(path: str, protected: set[str]) -> str | None:
     """Return the topmost component of a path that contains nothing protected, None if the path itself is protected."""
     return next(
-        (component for component in (*reversed([*ancestors(path)]), path) if component not in protected),
-        None,
+        (component for component in (*reversed([*ancestors(path)]), path) if component not in protected), None
     )

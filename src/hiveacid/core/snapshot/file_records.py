@@ -3,8 +3,9 @@
 A commit in a store of hiveacid's own records the directories that it made, with names, sizes and footers' facts of their files.
 The records of a table are complete if its location was empty when it was created, and each later commit that had
 a write id or compacted told what it made, if only that it made nothing. The store keeps a mark of complete tables. A commit that
-does not tell, such as one that has made a directory without its files' names, takes the mark away in the same step. So a
-reader who finds the mark knows all directories that its snapshot could select.
+does not tell, such as one that has made a directory without its files' names, takes the mark away in the same step. A directory
+that counts without a commit, as that of a compaction for Hive 3, takes it before it appears. So a reader who finds the mark
+knows all directories that its snapshot could select.
 
 Records hold no directory of open or aborted writers. A selection does not read those, so that it selects the same from both.
 """
@@ -14,32 +15,22 @@ from __future__ import annotations
 import json
 import zlib
 from base64 import b64decode, b64encode
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from types import MappingProxyType
+from typing import Any, NamedTuple, overload
 
 from hiveacid.core.format.names import ACID_VERSION_FILE
 from hiveacid.core.model import TableName
-from hiveacid.core.snapshot.directory_listing import FileEntry
+from hiveacid.core.snapshot.directory_listing import FileEntry, FooterFacts
 from hiveacid.core.snapshot.selection import AcidState
 
 _LENGTH = 4  # bytes of a length among the statistics
+_WITHOUT_FACTS = 2  # parts of a file without facts: name and size
+_AT_ONCE = 10_000  # texts that are read together
+LONGEST_FIRST_PART = 24
+"""Characters that `first_part` may have."""
 _LONGEST = 4 << 20  # characters of a text: MariaDB refuses a statement of more than 16 MB
-
-
-class FooterFacts(NamedTuple):
-    """Facts of an ORC footer that a plan needs; ``schema``: text of the table's columns as a struct.
-
-    ``keys``: lowest and highest write id, bucket and row id of an ACID file, else empty. ``statistics``: of each ORC column, as
-    stored in the footer.
-    """
-
-    rows: int
-    schema: str
-    is_acid: bool = False
-    has_events: bool = False
-    keys: tuple[int, ...] = ()
-    statistics: tuple[bytes, ...] = ()
 
 
 class RecordedFile(NamedTuple):
@@ -80,6 +71,11 @@ class TableRecords:
     directories: tuple[NewDirectory, ...] = ()
 
 
+RecordedPlaces = Mapping[tuple[str, ...], Sequence[RecordedDirectory]]
+"""Recorded directories by the key of their partition (`core.model.Partition.key`)."""
+NO_PLACES: RecordedPlaces = MappingProxyType({})
+
+
 def listed_entries(directories: Iterable[RecordedDirectory]) -> tuple[FileEntry, ...]:
     """Return the entries that a listing of a location would have of these directories."""
     entries: list[FileEntry] = []
@@ -89,7 +85,10 @@ def listed_entries(directories: Iterable[RecordedDirectory]) -> tuple[FileEntry,
         if directory.has_version_file:
             entries.append(FileEntry(f"{name}/{ACID_VERSION_FILE}", is_dir=False, size=1))
         made = directory.made
-        entries += [FileEntry(f"{name}/{file.name}", False, file.size, made) for file in directory.files]  # noqa: FBT003
+        entries += [
+            FileEntry(f"{name}/{file.name}", False, file.size, made, False, file.facts)  # noqa: FBT003
+            for file in directory.files
+        ]
     return tuple(entries)
 
 
@@ -134,6 +133,11 @@ def directory_text(directory: RecordedDirectory) -> str:
     return _text(replace(directory, files=tuple(file._replace(facts=None) for file in directory.files)))
 
 
+def first_part(directory: RecordedDirectory) -> str:
+    """Return the first characters of the text of a directory, which tell it from another one of its name."""
+    return f"[{directory.has_version_file | directory.made << 1},"
+
+
 def _text(directory: RecordedDirectory) -> str:
     schemas = dict.fromkeys(file.facts.schema for file in directory.files if file.facts is not None)
     numbers = {schema: number for number, schema in enumerate(schemas)}
@@ -157,19 +161,77 @@ def _text(directory: RecordedDirectory) -> str:
 
 def directory_of_text(name: str, text: str) -> RecordedDirectory:
     """Read the text that a store keeps of a directory."""
-    made, rows, *more = json.loads(text)
+    return directories_of_texts([(name, text)])[0]
+
+
+def directories_of_texts(texts: Sequence[tuple[str, str]]) -> list[RecordedDirectory]:
+    """Read the texts that a store keeps of directories, given by name and text.
+
+    All at once: a call of JSON's reader takes as long as the text of a few files.
+    """
+    found: list[RecordedDirectory] = []
+    for start in range(0, len(texts), _AT_ONCE):
+        some = texts[start : start + _AT_ONCE]
+        parsed = json.loads(f"[{','.join([text for _, text in some])}]")
+        found += [_directory(name, *parts) for (name, _), parts in zip(some, parsed, strict=True)]
+    return found
+
+
+def _directory(name: str, made: int, rows: list[Any], *more: Any) -> RecordedDirectory:
     schemas = more[0] if more else ()
-    statistics = _unpack(zlib.decompress(b64decode(more[1]))) if len(more) > 1 else iter(())
-    files = []
-    for file, size, *facts in rows:
-        if not facts:
-            files.append(RecordedFile(file, size))
-            continue
-        count, schema, bits, keys, columns = facts
-        bounds = tuple(next(statistics) for _ in range(columns))
-        footer = FooterFacts(count, schemas[schema], bool(bits & 1), bool(bits & 2), tuple(keys), bounds)
-        files.append(RecordedFile(file, size, footer))
-    return RecordedDirectory(name, tuple(files), bool(made & 1), made >> 1)
+    packed = _PackedStatistics(more[1]) if len(more) > 1 else None
+    files, first = [], 0
+    for row in rows:
+        facts = None
+        if len(row) > _WITHOUT_FACTS:
+            _, _, count, schema, bits, keys, columns = row
+            statistics = _FileStatistics(packed, first, first + columns) if packed and columns else ()
+            facts = FooterFacts(count, schemas[schema], bits & 1 > 0, bits & 2 > 0, tuple(keys), statistics)
+            first += columns
+        files.append(RecordedFile(row[0], row[1], facts))
+    return RecordedDirectory(name, tuple(files), made & 1 > 0, made >> 1)
+
+
+class _PackedStatistics:
+    """Column statistics of all files of a directory, unpacked when a condition first asks for some."""
+
+    __slots__ = ("_held",)
+
+    def __init__(self, text: str) -> None:
+        self._held: str | tuple[bytes, ...] = text
+
+    def all(self) -> tuple[bytes, ...]:
+        held = self._held
+        if isinstance(held, str):
+            held = self._held = tuple(_unpack(zlib.decompress(b64decode(held))))
+        return held
+
+
+class _FileStatistics(Sequence[bytes]):
+    """Column statistics of one of these files; equal to a tuple of the same."""
+
+    __slots__ = ("_packed", "_span")
+
+    def __init__(self, packed: _PackedStatistics, first: int, end: int) -> None:
+        self._packed, self._span = packed, range(first, end)
+
+    def __len__(self) -> int:
+        return len(self._span)
+
+    @overload
+    def __getitem__(self, index: int) -> bytes: ...
+    @overload
+    def __getitem__(self, index: slice) -> tuple[bytes, ...]: ...
+    def __getitem__(self, index: int | slice) -> bytes | tuple[bytes, ...]:
+        if isinstance(index, slice):
+            return tuple(self)[index]
+        return self._packed.all()[self._span[index]]
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Sequence) and tuple(self) == tuple(other)
+
+    def __hash__(self) -> int:
+        return hash(tuple(self))
 
 
 def _unpack(packed: bytes) -> Iterator[bytes]:

@@ -73,6 +73,13 @@ class AcidDirectory:
         files = self.files if self.may_lack_acid_columns else ()
         return tuple(file for file in files if parse_original_file(file.name) is not None)
 
+    def with_files(self, files: tuple[DataFile, ...]) -> AcidDirectory:
+        """Return the directory in another location, whose files have the same names."""
+        found = AcidDirectory(self.path, self.name, files, self.validity, self.may_lack_acid_columns)
+        if len(self.acid_files) == len(files):  # known then, and cached: names are not parsed again
+            vars(found).update(acid_files=files, loaded_files=())
+        return found
+
 
 class Unread(StrEnum):
     """State of an entry that a snapshot does not read."""
@@ -217,11 +224,10 @@ def _reaches_beyond(name: BaseName | DeltaName, write_ids: ValidWriteIdList) -> 
     if not isinstance(name, DeltaName) or name.min_write_id > write_ids.high_watermark:
         return False
     low, high = name.min_write_id, name.max_write_id
+    # A compaction merges no open ids: an id that is open here committed after the moment of the snapshot. Also without _v,
+    # as at layout level hive3: a stream of Hive (HiveStreamingConnection) appends to full ACID tables only.
     return high > write_ids.high_watermark or (
-        # a compaction merges no open ids: an id that is open here committed after the moment of the snapshot
-        bool(name.visibility_txn_id)
-        and write_ids.has_open(low, high)
-        and write_ids.count_valid(low, high) > 0
+        write_ids.has_open(low, high) and write_ids.count_valid(low, high) > 0
     )
 
 
@@ -439,16 +445,3 @@ def measure_reach(entries: Iterable[FileEntry]) -> Reach:
             last = name.write_id if isinstance(name, BaseName) else name.max_write_id
             write_id, txn_id = max(write_id, last), max(txn_id, name.visibility_txn_id)
     return write_id, txn_id
-
-
-def is_final(state: AcidState) -> bool:
-    """Tell whether an unchanged listing implies unchanged files.
-
-    Files of a delta or base are complete when their transaction commits. Exceptions: original files, streamed files with
-    a flushed length, directories with an open write id, pending ones, and ``unpaired_deltas``.
-    """
-    return not (state.originals or state.pending or state.unpaired_deltas) and all(
-        directory.validity is RangeShare.ALL
-        and not any(file.flush_length_path is not None for file in directory.files)
-        for directory in state.directories_to_read
-    )

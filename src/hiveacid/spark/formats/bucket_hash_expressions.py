@@ -20,7 +20,7 @@ from hiveacid.core.schema.bucket_hash import MURMUR_SEED, check_bucketing_type
 from hiveacid.core.schema.types import Array, HiveType, Map, Primitive, Struct, parse_type
 from hiveacid.errors import UnsupportedFeatureError
 from hiveacid.spark.formats.expressions import bind
-from hiveacid.spark.session.capabilities import SparkEnvironment
+from hiveacid.spark.session.environment import SparkEnvironment
 from hiveacid.spark.session.jvm import call, call_static, hive_hash
 
 _POSITIVE = 0x7FFFFFFF

@@ -24,8 +24,8 @@ from hiveacid.core.predicates import UNKNOWN, AnyOf, Comparison, Operator, Predi
 from hiveacid.core.schema.types import INTEGER_TYPES, NUMERIC_TYPES, quote_name
 from hiveacid.errors import ConfigError, HiveAcidError, UnsupportedFeatureError
 from hiveacid.spark.formats.types import ROW_ID_TYPE, column_type
-from hiveacid.spark.session.capabilities import SparkEnvironment
 from hiveacid.spark.session.classic_session import frame_of_plan, plan_of
+from hiveacid.spark.session.environment import SparkEnvironment
 from hiveacid.spark.session.error_translation import is_failed_job, is_spark_error, translate_errors
 from hiveacid.spark.session.jvm import java_class, scala_items, session_of
 

@@ -21,7 +21,8 @@ from pyspark.sql import types as T
 from hiveacid.core.schema.types import quote_name
 from hiveacid.errors import ConfigError, StatementError
 from hiveacid.spark.parser.lexer import Token, tokenize
-from hiveacid.spark.session.jvm import class_of_session
+from hiveacid.spark.session.error_translation import translate_errors
+from hiveacid.spark.session.jvm import class_of_session, star_targets
 
 _NESTED = (T.StructType, T.ArrayType, T.MapType)
 _SEPARATOR = "\x01"
@@ -42,6 +43,8 @@ class BoundExpression:
 
 Expression = str | SparkColumn | BoundExpression
 """SQL text, or a Column."""
+Qualifier = tuple[str, ...]
+"""Parts of a name by which columns may be called, the last one alone or with those before it; empty for bare names."""
 
 
 def text_of(expression: Expression | None) -> str | None:
@@ -158,40 +161,64 @@ def _from_java(frame: DataFrame, made: JavaObject) -> DataFrame:
     return result
 
 
-def expand_stars(expression: Expression, relations: Mapping[str, Sequence[str]]) -> Expression:
+def expand_stars(expression: Expression, relations: Mapping[Qualifier, Sequence[str]]) -> Expression:
     """Return the expression with column names in place of stars. Stars in subqueries stay.
 
-    ``relations``: column names by alias; the alias '' is that of a relation without one. Raises StatementError for a star
-    with EXCEPT, ConfigError for a bare value: PySpark's own error would not say which one.
+    ``relations``: column names by qualifier. Raises StatementError for a star with EXCEPT, and for a star in a Column; ConfigError for a
+    bare value: PySpark's own error would not say which one.
     """
     given: object = expression
     if given is None or isinstance(given, (int, float, Decimal, date, bytes)):
         raise ConfigError(
             f"an expression is SQL text or a Column, not {given!r}: pass pyspark.sql.functions.lit({given!r}), or its SQL"
         )
-    text = text_of(expression)
-    if text is None or "*" not in text:
+    text = text_of(expression) or ""
+    if "*" not in text and not isinstance(expression, SparkColumn):
         return expression
     columns = {
-        alias.lower(): [
-            f"{quote_name(alias)}.{quote_name(name)}" if alias else quote_name(name) for name in names
+        tuple(map(str.lower, qualifier)): [
+            ".".join(map(quote_name, (*qualifier[-1:], name))) for name in names
         ]
-        for alias, names in relations.items()
+        for qualifier, names in relations.items()
     }
-    parts, end = [], 0
+
+    def columns_called(parts: Qualifier) -> list[str] | None:
+        if not parts:
+            return [*chain(*columns.values())]
+        lower = tuple(map(str.lower, parts))
+        return next(
+            (names for qualifier, names in columns.items() if qualifier[-len(lower) :] == lower), None
+        )
+
+    if isinstance(expression, SparkColumn):
+        with translate_errors():
+            stars = [*star_targets(expression)]
+        if any(columns_called(parts) is not None for parts in stars):
+            raise StatementError(
+                f"{expression}: the star of a Column would also stand for ROW__ID and others that are not the table's: name the "
+                "columns, or pass the expression as SQL text"
+            )
+        return expression
+    pieces, end = [], 0
     tokens = tokenize(text)
     for index in _stars(tokens):
-        star, start, names = tokens[index], tokens[index].start, [*chain(*columns.values())]
-        if index and tokens[index - 1].keyword == ".":
-            qualifier = tokens[index - 2]
-            if (index > 2 and tokens[index - 3].keyword == ".") or qualifier.name.lower() not in columns:  # noqa: PLR2004
-                continue  # all fields of a struct, or a table of another name
-            start, names = qualifier.start, columns[qualifier.name.lower()]
+        first = index
+        while first > 1 and tokens[first - 1].keyword == ".":
+            first -= 2
+        names = columns_called(tuple(map(_name_before_star, tokens[first:index:2])))
+        if names is None:
+            continue  # all fields of a struct, or a table of another name
+        star = tokens[index]
         if tokens[index + 1].keyword == "EXCEPT":
             raise StatementError("name the columns instead of * EXCEPT", line=star.line, column=star.column)
-        parts += [text[end:start], ", ".join(names)]
+        pieces += [text[end : tokens[first].start], ", ".join(names)]
         end = star.end
-    return with_text(expression, "".join((*parts, text[end:])))
+    return with_text(expression, "".join((*pieces, text[end:])))
+
+
+def _name_before_star(token: Token) -> str:
+    """Return a part of a name; it may be in double quotes (``spark.sql.ansi.doubleQuotedIdentifiers``)."""
+    return token.name if token.is_name else token.text[1:-1].replace('""', '"')
 
 
 def _stars(tokens: Sequence[Token]) -> list[int]:

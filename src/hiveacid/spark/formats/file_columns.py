@@ -1,4 +1,6 @@
-"""Columns of files and directory names as columns of the table, and back: column mappings (``core.schema.evolution``), time zones, texts.
+"""Columns of files and directory names as columns of the table, and back.
+
+It applies column mappings (``core.schema.evolution``), and converts time zones and texts.
 
 Files whose columns have no usable names are read by position. Inside an ACID file's ``row`` Spark must then request
 every field. If it left some out, it would read the values of other fields (see ``spark.read.acid_rows``).
@@ -21,6 +23,7 @@ from hiveacid.core.schema.evolution import ColumnMapping, ColumnSource
 from hiveacid.core.schema.partitions import canonical_text
 from hiveacid.core.schema.types import (
     INTEGER_TYPES,
+    LOCAL_TIMESTAMP,
     HiveType,
     Primitive,
     has_primitive,
@@ -30,14 +33,13 @@ from hiveacid.core.schema.types import (
 from hiveacid.errors import BadFileError, UnsupportedFeatureError
 from hiveacid.spark.formats.expressions import Expression, as_column, cast, named
 from hiveacid.spark.formats.types import convert_primitives, cut_to_length, spark_type, store_cast
-from hiveacid.spark.session.capabilities import SparkEnvironment
+from hiveacid.spark.session.environment import SparkEnvironment
 
 ORC = "org.apache.spark.sql.execution.datasources.orc.OrcFileFormat"
-"""Spark's own ORC reader and writer, by the name that ``spark.sql.orc.impl`` and the list of V1 sources can't turn."""
+"""Spark's own ORC reader and writer, by the name that ``spark.sql.orc.impl`` and the list of V1 sources do not change."""
 POSITIONAL = {"orc.force.positional.evolution": "true"}
 _ORC_EPOCH_MILLIS = 1_420_070_400_000  # 2015-01-01: ORC timestamps count from there, in the writer's zone
 _WALL_CLOCK = "timestamp"
-_INSTANT = "timestamp with local time zone"
 
 _SCIENTIFIC, _LARGEST_SCALE = 6, 36  # scales from which Java writes exponents, and to which 1 can be added
 
@@ -136,11 +138,11 @@ def to_file(env: SparkEnvironment, value: Expression, hive: str) -> Expression:
     stored, session = zones or ("", "")
 
     def leaf(item: SparkColumn, kind: Primitive) -> SparkColumn:
-        if kind.name == _INSTANT:
+        if kind.name == LOCAL_TIMESTAMP:
             return F.timestamp_micros(F.unix_micros(item) - F.lit(shift * 1000))
         return F.to_utc_timestamp(F.from_utc_timestamp(item, session), stored)
 
-    kinds = ({_WALL_CLOCK} if zones else set()) | ({_INSTANT} if shift else set())
+    kinds = ({_WALL_CLOCK} if zones else set()) | ({LOCAL_TIMESTAMP} if shift else set())
     return convert_primitives(as_column(value), kind, kinds, leaf) if has_primitive(kind, kinds) else value
 
 
@@ -154,7 +156,7 @@ def _zones(env: SparkEnvironment, kind: HiveType) -> tuple[str, str] | None:
 
 def _instant_shift(env: SparkEnvironment, hive: str) -> int:
     # A TIMESTAMP_INSTANT counts from 2015 in UTC. Spark writes a TIMESTAMP, which counts from 2015 in the JVM's zone.
-    if _INSTANT not in hive:
+    if LOCAL_TIMESTAMP not in hive:
         return 0
     zone = env.spark._jvm.java.util.TimeZone.getTimeZone(env.stored_time_zone)  # type: ignore[union-attr] # noqa: SLF001
     return int(zone.getOffset(_ORC_EPOCH_MILLIS))

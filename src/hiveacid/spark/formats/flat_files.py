@@ -30,14 +30,22 @@ from hiveacid.spark.formats.expressions import Expression, as_column, cast, name
 from hiveacid.spark.formats.file_columns import from_file, to_file
 from hiveacid.spark.formats.text import text_layout
 from hiveacid.spark.formats.types import column_type, cut_to_length
-from hiveacid.spark.session.capabilities import SparkEnvironment
 from hiveacid.spark.session.classic_session import in_session
+from hiveacid.spark.session.environment import SparkEnvironment
 from hiveacid.spark.write.staged_files import TaskReport
 from hiveacid.spark.write.write_tasks import save_frame
 
 _SOURCES = "org.apache.spark.sql.execution.datasources"
 # Names of classes, as of ORC's: ``spark.sql.sources.useV1SourceList`` would turn the short ones into sources without ``_metadata``.
 PARQUET, TEXT = f"{_SOURCES}.parquet.ParquetFileFormat", f"{_SOURCES}.text.TextFileFormat"
+_CALENDAR = {"datetimeRebaseMode": "CORRECTED", "int96RebaseMode": "CORRECTED"}
+# Hive 3.1 reads timestamps as INT96 only and decimals as bytes only; its lists and maps are Spark's legacy ones.
+_PARQUET = {
+    "spark.sql.parquet.outputTimestampType": "INT96",
+    "spark.sql.parquet.writeLegacyFormat": "true",
+    "spark.sql.parquet.datetimeRebaseModeInWrite": "CORRECTED",
+    "spark.sql.parquet.int96RebaseModeInWrite": "CORRECTED",
+}
 
 
 def read_schema(table: TableDefinition) -> T.StructType:
@@ -56,16 +64,6 @@ def _read_type(kind: T.DataType) -> T.DataType:
         case T.StructType():
             return T.StructType([T.StructField(f.name, _read_type(f.dataType)) for f in kind.fields])
     return kind
-
-
-_CALENDAR = {"datetimeRebaseMode": "CORRECTED", "int96RebaseMode": "CORRECTED"}
-# Hive 3.1 reads timestamps as INT96 only and decimals as bytes only; its lists and maps are Spark's legacy ones.
-_PARQUET = {
-    "spark.sql.parquet.outputTimestampType": "INT96",
-    "spark.sql.parquet.writeLegacyFormat": "true",
-    "spark.sql.parquet.datetimeRebaseModeInWrite": "CORRECTED",
-    "spark.sql.parquet.int96RebaseModeInWrite": "CORRECTED",
-}
 
 
 def read(

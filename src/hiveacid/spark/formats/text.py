@@ -23,7 +23,7 @@ from hiveacid.core.schema import types
 from hiveacid.errors import UnsupportedFeatureError
 from hiveacid.spark.formats.expressions import bind, cast_type
 from hiveacid.spark.formats.types import DATA_ERROR, cut_to_length, spark_type
-from hiveacid.spark.session.capabilities import SparkEnvironment
+from hiveacid.spark.session.environment import SparkEnvironment
 from hiveacid.spark.session.jvm import try_cast
 
 _HIDDEN = 0x100  # added to the byte of an escaped delimiter until the value is cut out

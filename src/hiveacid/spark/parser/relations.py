@@ -14,13 +14,13 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 
-from py4j.java_gateway import JavaObject, JVMView
+from py4j.java_gateway import JavaObject
 
 from hiveacid.errors import HiveAcidError, ParseError, UnsupportedFeatureError
-from hiveacid.spark.session.capabilities import SparkEnvironment
 from hiveacid.spark.session.classic_session import spark_catalog_tables
+from hiveacid.spark.session.environment import SparkEnvironment
 from hiveacid.spark.session.error_translation import is_spark_error, translate_errors
-from hiveacid.spark.session.jvm import java_class, parser_of, scala_items
+from hiveacid.spark.session.jvm import java_class, parser_of, scala_items, substitute_variables
 
 _PLANS = "org.apache.spark.sql.catalyst.plans.logical"
 _CTE_RULE = "org.apache.spark.sql.catalyst.analysis.CTESubstitution"
@@ -174,14 +174,6 @@ def named_tables(env: SparkEnvironment, text: str) -> list[tuple[str, ...]]:
             "those of transactional tables of the metastore: write USE before the script, or database.table in it"
         )
     return walk.names
-
-
-def substitute_variables(env: SparkEnvironment, text: str) -> str:
-    """Return a text with its ``${variables}`` replaced as Spark does (``spark.sql.variable.substitute``)."""
-    if "${" not in text:
-        return text
-    jvm: JVMView = env.spark._jvm  # noqa: SLF001
-    return str(jvm.org.apache.spark.sql.internal.VariableSubstitution().substitute(text))
 
 
 def _parser(env: SparkEnvironment, text: str) -> JavaObject:

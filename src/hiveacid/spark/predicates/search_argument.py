@@ -39,7 +39,7 @@ from hiveacid.core.predicates import UNDECIDED, AllOf, Comparison, Operator, Pre
 from hiveacid.core.schema.evolution import ColumnMapping, identity_mapping
 from hiveacid.core.schema.types import INTEGER_TYPES, Primitive, parse_type
 from hiveacid.spark.predicates.column_conditions import Conjunct
-from hiveacid.spark.session.capabilities import SparkEnvironment
+from hiveacid.spark.session.environment import SparkEnvironment
 from hiveacid.spark.session.jvm import java_class
 
 _SARG, _NAMES = "orc.kryo.sarg", "orc.sarg.column.names"

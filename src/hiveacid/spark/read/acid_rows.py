@@ -59,7 +59,7 @@ from hiveacid.spark.read.scan_source import (
     escape_globs,
     group_files,
 )
-from hiveacid.spark.session.capabilities import SparkEnvironment
+from hiveacid.spark.session.environment import SparkEnvironment
 from hiveacid.spark.session.jvm import java_class, java_sequence, java_value, session_of
 from hiveacid.storage.snapshot_locations import Location
 
@@ -158,12 +158,7 @@ def read_acid_files(
     assert mapping is not None  # noqa: S101 - the footer of every ACID file was read
     by_position = mapping.positional is not None
     row = file_columns.requested_fields(mapping, group.files[0]) if values or by_position else T.StructType()
-    options = {
-        **STRICT_READ,
-        **PROLEPTIC_CALENDAR,
-        **file_columns.reader_options(mapping),
-        **group.identity,
-    }
+    options = {**STRICT_READ, **PROLEPTIC_CALENDAR, **file_columns.reader_options(mapping), **group.identity}
     if values:
         options |= source.arguments(mapping)
     frame = load_orc(source, root_type(row), options, group)
@@ -210,11 +205,7 @@ def _row_columns(
     values = file_columns.table_columns(
         source.env, mapping, source.table.columns, f"{AcidColumn.ROW}.", group.files[0], keep
     )
-    identity = [
-        _ROW_ID_COLUMN,
-        named(row_file_name(group), FILE_NAME),
-        CURRENT_WRITE_ID_EXPRESSION,
-    ]
+    identity = [_ROW_ID_COLUMN, named(row_file_name(group), FILE_NAME), CURRENT_WRITE_ID_EXPRESSION]
     return selected(frame, [*values, *partition.columns, *identity, *more])
 
 

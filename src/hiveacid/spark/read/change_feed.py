@@ -20,13 +20,7 @@ from pyspark.sql.window import Window
 from hiveacid.core.format.names import FILE_NAME, ROW_ID
 from hiveacid.core.model import TableKind
 from hiveacid.core.schema.types import quote_name
-from hiveacid.core.snapshot.change_feed import (
-    CHANGE_TYPE,
-    UPDATE_TYPES,
-    WRITE_ID,
-    ChangedState,
-    ChangeSpan,
-)
+from hiveacid.core.snapshot.change_feed import CHANGE_TYPE, UPDATE_TYPES, WRITE_ID, ChangedState, ChangeSpan
 from hiveacid.spark.read.acid_rows import all_rows, row_validity
 from hiveacid.spark.read.delete_events import DeleteBounds
 from hiveacid.spark.read.delete_joins import RowKey, delete_keys

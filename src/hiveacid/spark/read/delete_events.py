@@ -20,9 +20,8 @@ from pyspark.sql import Column
 from hiveacid.core.format.acid_columns import BUCKET_SHIFT, V1_PROPERTY, AcidColumn, KeyBox, Range
 from hiveacid.core.snapshot.scan_plan import ScanFile
 from hiveacid.orc.build_delete_bitmap import DeleteBitmap
-from hiveacid.orc.footer_summary import FileSummary
 from hiveacid.spark.formats.expressions import Expression, as_column
-from hiveacid.spark.session.capabilities import SparkEnvironment
+from hiveacid.spark.session.environment import SparkEnvironment
 from hiveacid.spark.session.jvm import column_of_text, int_array, long_array
 
 _LONG_BITS = 63
@@ -86,16 +85,15 @@ class DeleteBounds:
         return any(map(own.intersects, self.boxes))
 
 
-def measure_delete_bounds(summaries: Sequence[FileSummary], limit: int) -> DeleteBounds | None:
-    """Return the bounds of all delete files; None if they hold no event.
+def measure_delete_bounds(files: Sequence[ScanFile], limit: int) -> DeleteBounds | None:
+    """Return the bounds of delete files, which all hold events; None if there are none.
 
     ``limit``: most delete events that are broadcast to every executor (``hiveacid.read.broadcast.delete.events``).
     """
-    summaries = [summary for summary in summaries if summary.rows]
-    events = sum(summary.rows for summary in summaries)
-    if not events:
+    if not files:
         return None
-    keys = [summary.keys for summary in summaries]
+    events = sum(file.rows for file in files)
+    keys = [file.keys for file in files]
     boxes = merge_boxes(box for box in keys if box is not None)
     box = enclosing_box(boxes) if boxes else None
     if None in keys or box is None or (box.write_id.low <= 0 and box.bucket.low < V1_PROPERTY):

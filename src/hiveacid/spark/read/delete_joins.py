@@ -1,4 +1,4 @@
-"""Joins of rows with delete and update events, for scans that cannot use the delete bitmap.
+"""Joins of rows with delete and update events, where a scan cannot use the delete bitmap, or shows deleted rows.
 
 Delete join: one packed long key costs a third of a join on three columns (measured in ``bench``). Packing needs bounds, which
 the footers of delete files give. Bounds are never trusted blindly: an event outside them fails the query.
@@ -7,6 +7,8 @@ Newest row versions of ACID v1 (Hive 0.13 to 2.x), which keeps update events bes
 ``OrcRawRecordMerger.ReaderKey``: events are merged by key, and the newest event of a key counts. Newest is the largest current
 transaction; within one transaction a delete, then the highest statement id. Instead of sorting all rows, the scan gathers the
 events alone, and drops each row for whose key a newer event exists.
+
+Rows with their deletion state (Hive 4's ``acid.fetch.deleted.rows``) are all rows, each with the event of its key, if there is one.
 """
 
 from __future__ import annotations
@@ -19,8 +21,16 @@ from pyspark.sql import Column as SparkColumn
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from hiveacid.core.format.acid_columns import BUCKET_SHIFT, DELETE_EVENT, V1_PROPERTY, AcidColumn, KeyBox
-from hiveacid.core.format.names import ROW_ID
+from hiveacid.core.format.acid_columns import (
+    BUCKET_SHIFT,
+    DELETE_EVENT,
+    ROW_ID_PARTS,
+    V1_PROPERTY,
+    AcidColumn,
+    KeyBox,
+)
+from hiveacid.core.format.names import FILE_NAME, ROW_ID, ROW_IS_DELETED
+from hiveacid.core.schema.types import quote_name
 from hiveacid.spark.formats.expressions import Expression, as_column, named, selected
 from hiveacid.spark.read.acid_rows import (
     CURRENT_WRITE_ID_EXPRESSION,
@@ -47,6 +57,7 @@ def _between(value: str, low: int, high: int) -> str:
     return f"({value} >= {low} AND {value} <= {high})"
 
 
+_DELETED_BY = "__hiveacid_deleted_by"
 _IS_V0 = f"{KEY_EXPRESSIONS[0]} = 0L AND {_between(KEY_EXPRESSIONS[1], 0, V1_PROPERTY - 1)}"
 KEY_STRUCT = (
     f"struct({KEY_EXPRESSIONS[0]} AS col1, CASE WHEN {_IS_V0} THEN shiftleft({AcidColumn.BUCKET}, {BUCKET_SHIFT}) | {V1_PROPERTY} "
@@ -201,3 +212,36 @@ def _key(partition: Expression) -> Expression:
 def _version(deletes: str, statement: str) -> str:
     current = f"CAST(coalesce({AcidColumn.CURRENT_WRITE_ID}, -1) AS BIGINT)"
     return f"struct({current} AS current, {deletes} AS deletes, {statement} AS statement)"
+
+
+def rows_with_deleted(
+    source: ScanSource, locations: Sequence[Location], bounds: DeleteBounds | None
+) -> DataFrame:
+    """Return all rows of valid write ids, with ``ROW__ID``, ``INPUT__FILE__NAME`` and ``ROW__IS__DELETED`` as last columns.
+
+    The write id in the ``ROW__ID`` of a deleted row is that of its deletion (``VectorizedOrcAcidRowBatchReader``). Rows that a
+    major compaction left out are gone. ``bounds``: of the delete events; None if there are none.
+    """
+    key = events = None
+    if bounds is not None and any(location.state.delete_deltas for location in locations):
+        key = RowKey.of(locations, bounds)
+        # a row that was deleted twice has two events
+        deleted_by = F.min(CURRENT_WRITE_ID_COLUMN).alias(_DELETED_BY)
+        keys = delete_keys(source, locations, bounds, current=True)
+        events = keys.groupBy("__hiveacid_event_key").agg(deleted_by)
+        events = F.broadcast(events) if bounds.fits_memory else events
+    frames = [frame for frame, _ in all_rows(source, locations, key)] or [empty_frame(source, current=True)]
+    return reduce(DataFrame.unionByName, [_with_state(source, frame, events) for frame in frames])
+
+
+def _with_state(source: ScanSource, frame: DataFrame, events: DataFrame | None) -> DataFrame:
+    columns = [quote_name(column.name) for column in source.table.all_columns]
+    if events is None or "__hiveacid_row_key" not in frame.columns:
+        return frame.select(*columns, ROW_ID, FILE_NAME, F.lit(False).alias(ROW_IS_DELETED))  # noqa: FBT003 - a value
+    same_key = F.col("__hiveacid_row_key") == F.col("__hiveacid_event_key")
+    write_id, *others = (F.col(f"{ROW_ID}.{part}") for part in ROW_ID_PARTS)
+    parts = (F.coalesce(_DELETED_BY, write_id), *others)
+    row_id = F.struct(*[part.alias(name) for part, name in zip(parts, ROW_ID_PARTS, strict=True)])
+    return frame.join(events, same_key, "left").select(
+        *columns, row_id.alias(ROW_ID), FILE_NAME, F.col(_DELETED_BY).isNotNull().alias(ROW_IS_DELETED)
+    )

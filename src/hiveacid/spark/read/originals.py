@@ -38,8 +38,8 @@ from hiveacid.spark.read.scan_source import (
     escape_globs,
     group_files,
 )
-from hiveacid.spark.session.capabilities import SparkEnvironment
 from hiveacid.spark.session.classic_session import frame_of_plan, plan_of
+from hiveacid.spark.session.environment import SparkEnvironment
 from hiveacid.spark.session.jvm import long_array, map_lookup
 from hiveacid.storage.paths import spark_path
 from hiveacid.storage.snapshot_locations import Location
@@ -69,11 +69,7 @@ def original_column(index: int) -> str:
 
 
 def original_frames(
-    source: ScanSource,
-    locations: Sequence[Location],
-    files_of: FilesOf,
-    *,
-    with_partition_key: bool,
+    source: ScanSource, locations: Sequence[Location], files_of: FilesOf, *, with_partition_key: bool
 ) -> Iterable[tuple[FileGroup, DataFrame]]:
     """Yield scans: `KEY_COLUMNS`, ``__hiveacid_file``; `PARTITION_KEY` if asked for.
 
@@ -109,11 +105,7 @@ def _read_group(
     """Return the rows with the columns that their numbers come from, and with ``file_facts`` or the tail of the file's path."""
     table = source.table
     frame = flat.read(
-        env,
-        table,
-        escape_globs(group.files),
-        STRICT_READ | group.identity,
-        group.options.mapping,
+        env, table, escape_globs(group.files), STRICT_READ | group.identity, group.options.mapping
     )
     partition = PartitionLookup(env, table, group, frame)
     partition_key = [named(partition.name, PARTITION_KEY.name)] if with_partition_key else []
@@ -124,12 +116,7 @@ def _read_group(
         file_key = []
         if len(group.files) > 1:
             indexes = index_by_spark_path(env, table, group, frame)
-            file_key = [
-                named(
-                    map_lookup(env, indexes, F.col(FILE_PATH), "int"),
-                    "__hiveacid_file_index",
-                )
-            ]
+            file_key = [named(map_lookup(env, indexes, F.col(FILE_PATH), "int"), "__hiveacid_file_index")]
     rows = selected(
         frame,
         [

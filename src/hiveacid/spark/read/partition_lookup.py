@@ -23,7 +23,7 @@ from hiveacid.errors import FormatError
 from hiveacid.spark.formats.expressions import Expression, as_column, cast, named
 from hiveacid.spark.formats.types import spark_type
 from hiveacid.spark.read.scan_source import FileGroup, partition_key
-from hiveacid.spark.session.capabilities import SparkEnvironment
+from hiveacid.spark.session.environment import SparkEnvironment
 from hiveacid.spark.session.jvm import map_lookup, strings_of
 from hiveacid.storage.snapshot_locations import Location
 

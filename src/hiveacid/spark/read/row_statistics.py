@@ -23,19 +23,20 @@ from hiveacid.core.format.acid_columns import (
     ROW_ID_PARTS,
     VERSION_SHIFT,
     AcidColumn,
+    Range,
 )
 from hiveacid.core.format.names import FILE_NAME, ROW_ID
 from hiveacid.core.format.write_id_lists import ValidWriteIdList
 from hiveacid.core.model import TableDefinition
 from hiveacid.core.schema.types import quote_name
-from hiveacid.core.snapshot.check_findings import EventFacts, Span
+from hiveacid.core.snapshot.check_findings import EventFacts
 from hiveacid.errors import UnsupportedFeatureError
 from hiveacid.spark.formats.bucket_hash_expressions import bucket_number
 from hiveacid.spark.formats.file_columns import ORC
 from hiveacid.spark.read.acid_rows import ABSENT_FIELD, EVENT_COLUMNS, root_type, row_validity
 from hiveacid.spark.read.partition_lookup import decoded_path
 from hiveacid.spark.read.scan_source import STRICT_READ, escape_globs
-from hiveacid.spark.session.capabilities import SparkEnvironment
+from hiveacid.spark.session.environment import SparkEnvironment
 
 _PLACE, _FILE, _BLOCK = "__hiveacid_partition", "__hiveacid_file", "__hiveacid_block"
 _KEY = ("write_id", "property", "row_id")
@@ -117,10 +118,10 @@ def _aggregates() -> list[SparkColumn]:
 
 
 def _merge_facts(rows: Sequence[Row]) -> EventFacts:
-    def span(name: str) -> Span | None:
+    def span(name: str) -> Range | None:
         lows = [row[f"low_{name}"] for row in rows if row[f"low_{name}"] is not None]
         highs = [row[f"high_{name}"] for row in rows if row[f"high_{name}"] is not None]
-        return Span(min(lows), max(highs)) if lows else None
+        return Range(min(lows), max(highs)) if lows else None
 
     def total(name: str) -> int:
         return sum(row[name] for row in rows)

@@ -59,7 +59,7 @@ from hiveacid.spark.read.scan_source import (
     group_files,
     scan_columns,
 )
-from hiveacid.spark.session.capabilities import SparkEnvironment
+from hiveacid.spark.session.environment import SparkEnvironment
 from hiveacid.storage.snapshot_locations import Location, map_in_threads
 
 _IS_DELETED = "__hiveacid_is_deleted"
@@ -184,10 +184,7 @@ def _count_from_footers(
 
 
 def _live_rows(
-    source: ScanSource,
-    locations: Sequence[Location],
-    bounds: DeleteBounds,
-    free_files: Collection[str],
+    source: ScanSource, locations: Sequence[Location], bounds: DeleteBounds, free_files: Collection[str]
 ) -> list[DataFrame]:
     """Return the rows, in locations with delete events, that no delete event matches."""
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from hashlib import blake2b
 from typing import NamedTuple
@@ -23,7 +23,7 @@ from hiveacid.core.snapshot.scan_plan import LocationPlan, ScanFile
 from hiveacid.ports.file_system import FileSystem
 from hiveacid.spark.formats.types import ROW_ID_TYPE, column_type
 from hiveacid.spark.read.delete_events import BitmapLookup
-from hiveacid.spark.session.capabilities import SparkEnvironment
+from hiveacid.spark.session.environment import SparkEnvironment
 from hiveacid.spark.session.running_jobs_and_plans import TABLE_OPTION
 from hiveacid.storage.paths import spark_path
 from hiveacid.storage.snapshot_locations import Location, PlanMemo
@@ -152,6 +152,9 @@ def group_files(table: TableDefinition, locations: Sequence[Location], files_of:
     groups: dict[tuple[int, str | None, ReadOptions], list[tuple[str, int, tuple[int, int]]]] = defaultdict(
         list
     )
+    known: dict[
+        Hashable, list[tuple[str, int, tuple[int, int]]]
+    ] = {}  # by identity: a mapping takes long to hash
     names: set[str] = set()
     for number, location in enumerate(locations):
         name = _regular_name(table, location)
@@ -160,13 +163,15 @@ def group_files(table: TableDefinition, locations: Sequence[Location], files_of:
         root = spark_path(location.root)
         for file in files_of(location):
             listed, copy = file.listed, file.copy
-            options = ReadOptions(
-                file.partly_valid, file.mapping, None if copy is None else spark_path(file.path)
-            )
-            own = single or name is None or copy is not None
-            key = (listed.path.count("/") + 1, location.root if own else None, options)
+            original = None if copy is None else spark_path(file.path)
+            place = location.root if single or name is None or copy is not None else None
+            depth = listed.path.count("/") + 1
+            key = (depth, place, file.partly_valid, id(file.mapping), original)
+            if key not in known:
+                options = ReadOptions(file.partly_valid, file.mapping, original)
+                known[key] = groups[depth, place, options]
             path = f"{root}/{listed.path}" if copy is None else spark_path(copy)
-            groups[key].append((path, number, (listed.size, listed.modified)))
+            known[key].append((path, number, (listed.size, listed.modified)))
     decode = not all(_UNESCAPED.fullmatch(name) for name in names)
     file_groups = []
     for (depth, place, options), members in groups.items():

@@ -25,11 +25,11 @@ from pyspark.sql import functions as F
 
 from hiveacid.core.model import TableName, ViewDefinition
 from hiveacid.core.schema.types import quote_name
-from hiveacid.spark.formats.expressions import Expression, parenthesised
+from hiveacid.spark.formats.expressions import Expression, Qualifier, parenthesised
 from hiveacid.spark.parser.relations import FunctionCall, Relation
 from hiveacid.spark.session.callback_server import set_catalog_parser
-from hiveacid.spark.session.capabilities import SparkEnvironment
 from hiveacid.spark.session.classic_session import dataset_class, frame_of_plan, has_database, plan_of
+from hiveacid.spark.session.environment import SparkEnvironment
 from hiveacid.spark.session.jvm import (
     active_session,
     java_class,
@@ -41,7 +41,7 @@ from hiveacid.spark.session.jvm import (
 )
 
 SPARK_CATALOG = "spark_catalog"
-"""Name of Spark's own catalog, of which all tables are."""
+"""Name of Spark's own catalog, under which a query finds every table."""
 _PLANS = "org.apache.spark.sql.catalyst.plans.logical"
 _METADATA_COLUMN = "__metadata_col"  # Spark's METADATA_COL_ATTR_KEY
 # Settings that change what a query means.
@@ -85,6 +85,13 @@ def called(env: SparkEnvironment, frame: DataFrame, name: str | TableName) -> Da
     if isinstance(name, str):
         return frame.alias(name)
     return named_frame(env, BoundTable(frame, name.name, (SPARK_CATALOG, name.database)))
+
+
+def qualifier_of(name: str | TableName | None) -> Qualifier:
+    """Return the parts of the name by which columns may be called in `called`."""
+    if isinstance(name, TableName):
+        return SPARK_CATALOG, name.database, name.name
+    return (name,) if name else ()
 
 
 def last_part(name: str | TableName | None) -> str:

@@ -13,16 +13,13 @@ import threading
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 from py4j.java_gateway import GatewayClient, GatewayConnection, JavaGateway, JavaObject
 from py4j.protocol import Py4JError
+from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
 from hiveacid.errors import HiveAcidError, UnsupportedFeatureError
-
-if TYPE_CHECKING:
-    from pyspark import SparkContext
 
 _ID_BYTES = 16
 _FEW = 20
@@ -120,9 +117,8 @@ class CallingThreads:
             for caller in callers:
                 if caller not in alive:
                     with suppress(OSError):
-                        caller.python_end.shutdown(
-                            socket.SHUT_RDWR
-                        )  # first: its thread then ends without an error
+                        # first: its thread then ends without an error
+                        caller.python_end.shutdown(socket.SHUT_RDWR)
                     caller.java_end.shutdown()
                     caller.holder.connectionStopped(caller.java_end)
 
@@ -216,15 +212,6 @@ def copy_with_parser(session: JavaObject, parser_of: Callable[[JavaObject], Java
     _set_session_parser(state, parser)
     set_catalog_parser(copy, parser)
     return copy
-
-
-def without_hiveacid_parser(spark: SparkSession) -> SparkSession:
-    """Return a session whose SQL knows no tables of a native session: ``spark`` itself, or a copy if its parser does."""
-    native: object = SparkSession._instantiatedSession  # noqa: SLF001 - what getOrCreate() returns
-    if not hasattr(native, "for_other_warehouse") or not hasattr(spark, "_jsparkSession"):
-        return spark
-    session: SparkSession = native.for_other_warehouse(spark)
-    return session
 
 
 def _identity(spark: SparkSession, state: JavaObject) -> int:

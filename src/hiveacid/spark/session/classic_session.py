@@ -12,7 +12,7 @@ from pyspark.sql import DataFrame
 
 from hiveacid.config.property_definitions import TRANSACTIONAL
 from hiveacid.core.schema.types import quote_name
-from hiveacid.spark.session.capabilities import SparkEnvironment
+from hiveacid.spark.session.environment import SparkEnvironment
 from hiveacid.spark.session.error_translation import is_unsupported_metastore
 from hiveacid.spark.session.jvm import (
     java_class,

@@ -100,9 +100,8 @@ _STORAGE_SIGNS = (
     "Mkdirs failed",
     "AccessDenied",
 )
-_WRITING = re.compile(
-    r"Task failed while writing rows to (\S{1,1000})"
-)  # the sign's own line may name no path
+# the sign's own line may name no path
+_WRITING = re.compile(r"Task failed while writing rows to (\S{1,1000})")
 _JAVA_CLASSES = re.compile(r"^\s*(?:Caused by: )?(?:[a-z][\w.$]*\.\w+: )*")
 _DATA_CONDITIONS = (
     "CAST_INVALID_INPUT",

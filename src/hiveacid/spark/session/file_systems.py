@@ -26,7 +26,7 @@ from pyarrow.fs import FileInfo, FileSelector, FileType
 from hiveacid.errors import StorageError
 from hiveacid.orc.wire_format import ProtobufMessage
 from hiveacid.ports.file_system import FileSystem
-from hiveacid.spark.session.capabilities import SparkEnvironment
+from hiveacid.spark.session.environment import SparkEnvironment
 from hiveacid.spark.session.jvm import JavaPackages
 from hiveacid.storage.arrow_file_system import ArrowFileSystem
 from hiveacid.storage.file_system_routing import open_arrow, path_only

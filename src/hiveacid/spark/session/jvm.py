@@ -13,12 +13,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from py4j.java_gateway import GatewayClient, JavaClass, JavaGateway, JavaMember, JavaObject
+from py4j.java_gateway import GatewayClient, JavaClass, JavaGateway, JavaMember, JavaObject, JVMView
 from py4j.protocol import STATIC_PREFIX
 from pyspark.sql import Column as SparkColumn
 from pyspark.sql import SparkSession
 
-from hiveacid.spark.session.capabilities import SparkEnvironment
+from hiveacid.spark.session.environment import SparkEnvironment
 
 _SPARK_4 = (4, 0)
 
@@ -31,6 +31,14 @@ def parser_of(env: SparkEnvironment) -> JavaObject:
 def session_of(env: SparkEnvironment) -> JavaObject:
     """Return the JVM's session."""
     return env.spark._jsparkSession  # noqa: SLF001
+
+
+def substitute_variables(env: SparkEnvironment, text: str) -> str:
+    """Return a text with its ``${variables}`` replaced as Spark does (``spark.sql.variable.substitute``)."""
+    if "${" not in text:
+        return text
+    jvm: JVMView = env.spark._jvm  # noqa: SLF001
+    return str(jvm.org.apache.spark.sql.internal.VariableSubstitution().substitute(text))
 
 
 @contextmanager
@@ -259,6 +267,20 @@ def _expression(env: SparkEnvironment, column: SparkColumn) -> JavaObject:
     if env.version < _SPARK_4:
         return java.expr()
     return java_packages(env.spark).org.apache.spark.sql.classic.ExpressionUtils.expression(java)
+
+
+def star_targets(column: SparkColumn) -> Iterator[tuple[str, ...]]:
+    """Yield the parts before each star of a Column that is not analysed, none for a bare one."""
+    java: JavaObject = column._jc  # noqa: SLF001
+    if hasattr(type(column), "try_cast"):  # Spark 4, whose own conversion keeps the nodes until the analysis
+        converter = class_beside(java, "org.apache.spark.sql.classic.ColumnNodeToExpressionConverter$")
+        tree: JavaObject = getattr(converter, "MODULE$").apply(java.node())
+    else:
+        tree = java.expr()
+    for leaf in scala_items(tree.collectLeaves()):
+        if str(leaf.nodeName()).startswith("UnresolvedStar"):
+            target = leaf.target()
+            yield tuple(map(str, scala_items(target.get()))) if target.isDefined() else ()
 
 
 def column_of_expression(env: SparkEnvironment, expression: JavaObject) -> SparkColumn:

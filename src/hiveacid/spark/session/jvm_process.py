@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from hiveacid.errors import ConfigError, HiveAcidError
-from hiveacid.spark.session.capabilities import configure
+from hiveacid.spark.session.environment import configure
 
 if TYPE_CHECKING:
     from py4j.java_gateway import JVMView

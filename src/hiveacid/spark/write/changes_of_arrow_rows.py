@@ -12,16 +12,14 @@ from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from py4j.java_gateway import JavaObject
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from hiveacid.core.model import Column, TableDefinition
-from hiveacid.core.schema.types import is_primitive, parse_type
+from hiveacid.core.schema.types import is_primitive
 from hiveacid.errors import UnsupportedFeatureError
-from hiveacid.orc.stored_values import is_beyond_arrow, to_stored_values
 from hiveacid.spark.formats.driver_frames import (
     ROUND_TRIP_TYPES,
     collect_within_limit,
@@ -30,8 +28,8 @@ from hiveacid.spark.formats.driver_frames import (
 )
 from hiveacid.spark.formats.expressions import Expression, as_column, cast, named, parenthesised, selected
 from hiveacid.spark.session.bound_plans import filter_rows
-from hiveacid.spark.session.capabilities import SparkEnvironment
 from hiveacid.spark.session.classic_session import plan_of
+from hiveacid.spark.session.environment import SparkEnvironment
 from hiveacid.spark.session.jvm import java_class, scala_items
 from hiveacid.spark.write.update_delete_merge_rows import assigned_values
 
@@ -44,10 +42,6 @@ _PLAIN_VALUE = re.compile(r"[\w.`]+|'[^'\\$]{0,100}'")  # a column, a number, NU
 _FEW_ROWS = 20
 _MANY_TASKS = 1000
 _INDEX = "__hiveacid_index"
-# Microseconds of 1582-10-15. Spark moves earlier times that its calendar does not have, such as 1582-10-10.
-_GREGORIAN = -12_219_292_800_000_000
-_GAP = (-141_437, -141_427)  # days of 1582-10-05 and 1582-10-15, between which that calendar has none
-_FIRST_DAY = -719_162  # day of 0001-01-01
 
 
 @dataclass(frozen=True)
@@ -151,7 +145,7 @@ def compute_changes(
         frame = frame.coalesce(_MANY_TASKS)
     chosen = filter_rows(env, frame, change.where, change.alias or table.name)
     valued, values = assigned_values(table, chosen, change.assignments)
-    types = {column.name: column.type for column in table.columns}
+    types = {column.name: column.type for column in table.all_columns}
     # A file holds the wall clock that the session shows.
     new = [
         named(cast(value, T.TimestampNTZType()) if types[name] == "timestamp" else value, name)
@@ -178,23 +172,3 @@ def columns_that_grow(
         if not (isinstance(value, str) and _PLAIN_VALUE.fullmatch(value.strip()))
     }
     return [c for c in table.columns if c.name in computed and is_primitive(c.type, _TEXT_TYPES)]
-
-
-def require_writable(column: Column, values: pa.ChunkedArray) -> None:
-    """Check that Arrow writes the values of a column, a chunked array, as a job would.
-
-    Raises UnsupportedFeatureError for times that Spark may move or Arrow stores wrongly; ArrowException for texts whose
-    bytes Arrow cannot cut.
-    """
-    kind = parse_type(column.type)
-    for chunk in values.chunks:
-        to_stored_values(chunk, kind)  # only for its errors
-        if is_beyond_arrow(chunk, kind, in_slices=True):
-            raise UnsupportedFeatureError(f"{column.name} has values that Arrow's ORC writer stores wrongly")
-    if pa.types.is_timestamp(values.type) and (pc.min(values.cast(pa.int64())).as_py() or 0) < _GREGORIAN:
-        raise UnsupportedFeatureError(f"{column.name} has a time before 1582-10-15")
-    if pa.types.is_date32(values.type):
-        days = values.cast(pa.int32())
-        in_gap = pc.and_(pc.greater_equal(days, _GAP[0]), pc.less(days, _GAP[1]))
-        if pc.any(pc.or_(in_gap, pc.less(days, _FIRST_DAY))).as_py():
-            raise UnsupportedFeatureError(f"{column.name} has a day that Spark stores as another one")

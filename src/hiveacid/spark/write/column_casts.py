@@ -11,14 +11,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from hiveacid.core.format.names import ROW_ID
 from hiveacid.core.model import DEFAULT_PARTITION, Constraint, TableDefinition
 from hiveacid.core.schema.constraints import TEXTS, checks, not_null_columns, violation
 from hiveacid.core.schema.types import is_primitive, parse_type, quote_name
 from hiveacid.errors import SchemaMismatchError, did_you_mean_any, no_such_column
 from hiveacid.spark.formats.expressions import cast, named, parenthesised, renamed, selected
 from hiveacid.spark.formats.types import assignment_cast, column_type, store_cast
-from hiveacid.spark.session.capabilities import SparkEnvironment
+from hiveacid.spark.session.environment import SparkEnvironment
 from hiveacid.spark.write.sort_and_stage import ACTION, Action
 
 _WRITES = f"{ACTION} IN ({int(Action.UPDATE)}, {int(Action.INSERT)})"
@@ -140,7 +139,8 @@ def constrained_changes(
     table: TableDefinition, changes: DataFrame, constraints: Sequence[Constraint]
 ) -> DataFrame:
     """Return changes for `stage_changed_rows`, with the same checks on updated and inserted rows."""
-    keys, names = (ACTION, ROW_ID), table.column_names
+    names = table.column_names
+    keys = [quote_name(name) for name in changes.columns if name not in names]
     changes = selected(changes, [*keys, *_as_read(table, names)])
     return selected(changes, [*keys, *_checked_columns(table, names, constraints, _WRITES)])
 

@@ -27,7 +27,7 @@ from hiveacid.ports.file_system import FileSystem
 from hiveacid.spark.formats.file_columns import ORC
 from hiveacid.spark.formats.types import column_type
 from hiveacid.spark.read.scan_source import CURRENT_WRITE_ID_COLUMN, STRICT_READ
-from hiveacid.spark.session.capabilities import SparkEnvironment
+from hiveacid.spark.session.environment import SparkEnvironment
 from hiveacid.spark.write.sort_and_stage import bucket_property
 from hiveacid.spark.write.write_tasks import save_frame
 from hiveacid.storage.paths import spark_path
@@ -110,12 +110,7 @@ def _highest_write_id(tail: OrcTail) -> int:
 
 
 def renumber_rows(
-    env: SparkEnvironment,
-    table: TableDefinition,
-    runs: SortedRuns,
-    buckets: int,
-    *,
-    reordered: bool,
+    env: SparkEnvironment, table: TableDefinition, runs: SortedRuns, buckets: int, *, reordered: bool
 ) -> DataFrame:
     """Return the rows of `stage_runs` with their new row ids, for `stage_rows_with_ids`.
 

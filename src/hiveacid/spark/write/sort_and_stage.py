@@ -9,7 +9,7 @@ write. Each bucket and directory has one file, with its rows in key order. The f
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import IntEnum
 
 from pyspark.sql import Column as SparkColumn
@@ -40,11 +40,13 @@ from hiveacid.spark.formats.expressions import Expression, cast, named, selected
 from hiveacid.spark.formats.file_columns import ORC, partition_text, to_file
 from hiveacid.spark.formats.types import column_type
 from hiveacid.spark.read.scan_source import CURRENT_WRITE_ID_COLUMN
-from hiveacid.spark.session.capabilities import SparkEnvironment
+from hiveacid.spark.session.environment import SparkEnvironment
 from hiveacid.spark.write.staged_files import BUCKET, KIND, StagedKind, TaskReport
 from hiveacid.spark.write.write_tasks import distribute, save_frame
 
 ACTION = "__hiveacid_action"
+OLD = "__hiveacid_old_"
+"""Prefix of a changed row's columns with the values that the target row has; only of those that a statement may set."""
 _ROW_ID_FIELDS = [f"{ROW_ID}.{part}" for part in ROW_ID_PARTS]
 _ID_PARTS = [f"__id.{part}" for part in ROW_ID_PARTS]
 _SHUFFLE = "__h"
@@ -127,6 +129,13 @@ def partition_key(index: int) -> str:
     return f"__p{index}"
 
 
+def _partition_texts(table: TableDefinition, frame: DataFrame) -> dict[str, str]:
+    """Return the expressions of the texts of partitions, by their staging names: of new values, then of those in `OLD`."""
+    columns, names = [(partition_key(i), c) for i, c in enumerate(table.partition_columns)], frame.columns
+    old = [(OLD + key, replace(c, name=OLD + c.name)) for key, c in columns if OLD + c.name in names]
+    return {key: partition_text(column) for key, column in [*columns, *old]}
+
+
 def _staged_values(target: StagingTarget) -> list[Expression]:
     """Return the user's columns under their staging names, with the values for files."""
     return [
@@ -179,21 +188,19 @@ def stage_changed_rows(
     """Write delete events and new rows of an UPDATE, DELETE or MERGE into ``directory`` in one job.
 
     ``frame``: `ACTION` (`Action`), ``ROW__ID`` of the changed row (null for inserts), the table's columns
-    with their new values (any value for deletes). With ``check_cardinality`` a target row that appears twice
+    with their new values (any value for deletes, but for partition columns), and those of `OLD`. With ``check_cardinality`` a target row that appears twice
     fails the job; rows with `Action.NOTHING` count, too. ``small``: one task is
     enough.
     """
     table = target.table
     partitions = [partition_key(i) for i in range(len(table.partition_columns))]
+    texts = _partition_texts(table, frame)
     prepared = selected(
         frame,
         [
             ACTION,
             named(ROW_ID, "__id"),
-            *[
-                named(partition_text(c), key)
-                for key, c in zip(partitions, table.partition_columns, strict=True)
-            ],
+            *[named(text, key) for key, text in texts.items()],
             *_staged_values(target),
             named(_new_bucket(target), "__new"),
         ],
@@ -203,6 +210,9 @@ def stage_changed_rows(
     deleted = f"{_EVENT} = {int(StagedKind.DELETE)}"
     updated = StagedKind.INSERTED if target.shares_files else StagedKind.UPDATED
     events = selected(prepared, ["*", f"explode({_events_of_actions(updated)}) AS {_EVENT}"])
+    if len(texts) > len(partitions):  # a delete event lies where the row was
+        old_or_new = {key: f"if({deleted}, {OLD}{key}, {key})" for key in partitions if OLD + key in texts}
+        events = events.withColumns({key: F.expr(text) for key, text in old_or_new.items()})
     events = selected(events, ["*", f"if({deleted}, {_decode_bucket(_ID_PARTS[1])}, __new) AS {_SHUFFLE}"])
     events = events.coalesce(1) if small else events.repartition(_EVENT, *partitions, _SHUFFLE)
     if check_cardinality:
@@ -222,13 +232,13 @@ def stage_changed_rows(
 def changed_rows_for_arrow(target: StagingTarget, frame: DataFrame) -> DataFrame:
     """Return changed rows (as for `stage_changed_rows`) in the columns that this process needs to write them by Arrow.
 
-    These are `ACTION`, the parts of the row id, ``partition_key`` and ``staged_column`` of each column, and `BUCKET`, that of
-    a new version. A timestamp is the wall clock that the session shows, which is what a file holds.
+    These are `ACTION`, the parts of the row id, ``partition_key`` (with the prefix `OLD`, if ``frame`` has the old value) and
+    ``staged_column`` of each column, and `BUCKET`, that of a new version. A timestamp is the wall clock that the session shows, which is what a file holds.
     """
     table = target.table
     bucket = _checked_bucket(target) if target.has_buckets else "0"
     columns: list[Expression] = [ACTION, *[f"{ROW_ID}.{part} AS {part}" for part in ROW_ID_PARTS]]
-    columns += [named(partition_text(c), partition_key(i)) for i, c in enumerate(table.partition_columns)]
+    columns += [named(text, key) for key, text in _partition_texts(table, frame).items()]
     for index, column in enumerate(table.columns):
         value = quote_name(column.name)
         value = f"CAST({value} AS TIMESTAMP_NTZ)" if column.type == "timestamp" else value

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -36,17 +36,14 @@ from hiveacid.spark.formats.expressions import (
 )
 from hiveacid.spark.formats.types import DATA_ERROR, assignment_cast, column_type, hive_type_name
 from hiveacid.spark.session.bound_plans import called, last_part
-from hiveacid.spark.session.capabilities import SparkEnvironment
 from hiveacid.spark.session.classic_session import plan_of
-from hiveacid.spark.write.sort_and_stage import ACTION, Action
+from hiveacid.spark.session.environment import SparkEnvironment
+from hiveacid.spark.write.sort_and_stage import ACTION, OLD, Action
 
 _IN_TARGET, _IN_SOURCE, _CLAUSE = "__hiveacid_target", "__hiveacid_source", "__hiveacid_clause"
-_OLD = "__hiveacid_old_"
 _PLAIN = re.compile(r"[ !#%&(-\[\]-~]*")  # ASCII without quotes, backslash, and $, as of ${variables}
 OP = "__hiveacid_op"
 """Column: `UPSERT` or `DELETE`."""
-IS_DELETE = "__hiveacid_is_delete"
-"""Boolean column of `split_changes`: true if the row deletes the old version of a key, false if it adds the new one."""
 UPSERT, DELETE = "u", "d"
 
 _UPSERTS = ("insert", "i", "c", "r", "update", "u", "update_after", "update_postimage", "upsert")
@@ -67,10 +64,10 @@ def changed_rows(
         action = Action.UPDATE
         valued, new = assigned_values(table, frame, assignments)
     columns: list[Expression] = [
-        named(new[c.name], c.name) if c.name in new else quote_name(c.name) for c in table.columns
+        named(new[c.name], c.name) if c.name in new else quote_name(c.name) for c in table.all_columns
     ]
-    partition_columns = [quote_name(c.name) for c in table.partition_columns]
-    return selected(valued, [f"{int(action)} AS {ACTION}", ROW_ID, *columns, *partition_columns])
+    columns += [named(quote_name(c.name), OLD + c.name) for c in table.partition_columns if c.name in new]
+    return selected(valued, [f"{int(action)} AS {ACTION}", ROW_ID, *columns])
 
 
 def assigned_values(
@@ -87,7 +84,7 @@ def assigned_values(
     }
     valued = selected(frame, ["*", *[named(value, name) for name, value in values.items()]])
     types = {field.name: field.dataType for field in valued.schema.fields}
-    columns = {c.name: c for c in table.columns}
+    columns = {c.name: c for c in table.all_columns}
     return valued, {
         column: assignment_cast(quote_name(name), types[name], columns[column])
         for column, name in new.items()
@@ -146,7 +143,11 @@ class MergePlan:
         types = {field.name: field.dataType for field in valued.schema.fields}
         columns = self.table.all_columns
         values = [named(self._value(types, column), column.name) for column in columns]
-        return selected(valued, [named(action, ACTION), ROW_ID, *values])
+        set_names = {
+            name for clause in self.clauses if clause.action is Action.UPDATE for name in clause.values or ()
+        }
+        old = [quote_name(OLD + name) for name in self.table.partition_column_names if name in set_names]
+        return selected(valued, [named(action, ACTION), ROW_ID, *values, *old])
 
     def _with_clause_values(self, chosen: DataFrame) -> DataFrame:
         """Return the joined rows with the values of each clause, and with the target's columns that are kept.
@@ -155,7 +156,7 @@ class MergePlan:
         """
         target = quote_name(last_part(self.target_name))
         columns = self.table.all_columns
-        kept = [named(f"{target}.{quote_name(c.name)}", _OLD + c.name) for c in columns if self.keeps(c)]
+        kept = [named(f"{target}.{quote_name(c.name)}", OLD + c.name) for c in columns if self.keeps(c)]
         values: list[Expression] = []
         for index, clause in enumerate(self.clauses):
             acts = F.expr(f"{_CLAUSE} = {index}")
@@ -222,7 +223,7 @@ class MergePlan:
     def _value(self, types: Mapping[str, DataType], column: Column) -> Expression:
         """Return a column's new value: from the clause that acts, else from the target row."""
         nothing = cast("NULL", column_type(column))
-        result = quote_name(_OLD + column.name) if self.keeps(column) else nothing
+        result = quote_name(OLD + column.name) if self.keeps(column) else nothing
         for index, clause in enumerate(self.clauses):
             if column.name in (clause.values or {}):
                 name = _new_value_name(index, column.name)
@@ -322,12 +323,14 @@ def query_id(frame: DataFrame) -> str | None:
     return identifier
 
 
-def columns_to_add(frame: DataFrame, names: Sequence[str], ignored: Sequence[str]) -> tuple[Column, ...]:
+def columns_to_add(
+    frame: DataFrame, table: TableDefinition, ignored: Collection[str] = ()
+) -> tuple[Column, ...]:
     """Return the frame's columns that a table lacks, with Hive's types. Raises UnsupportedFeatureError.
 
-    ``names``: the table's columns. ``ignored``: columns that are not the table's, such as the kind of change.
+    ``ignored``: columns that are not to be the table's, such as the kind of change.
     """
-    known = {*names, *ignored}
+    known = {*table.column_names, *ignored}
     return tuple(
         Column(field.name.lower(), hive_type_name(field.dataType, field.name))
         for field in frame.schema.fields
@@ -377,18 +380,6 @@ def last_changes(
     ambiguous = _error(F.lit("several changes of "), key, F.lit(f" in one batch, and {how}"))
     numbered = frame.select("*", rank.alias(_RANK), tie.alias(_TIE)).where(F.col(_RANK) == 1)
     return numbered.withColumn(OP, F.when(F.col(_TIE), ambiguous).otherwise(action)).drop(_RANK, _TIE)
-
-
-def changes_without_match(changes: DataFrame, rows: DataFrame, condition: str) -> DataFrame:
-    """Return the changes ``s`` for which no row ``t`` meets a condition."""
-    return changes.alias("s").join(rows.alias("t"), F.expr(condition), "left_anti")
-
-
-def split_changes(changes: DataFrame) -> DataFrame:
-    """Return each change as a delete (`IS_DELETE`), and each upsert as an insert as well."""
-    both = F.array(F.lit(True), F.lit(False))  # noqa: FBT003
-    delete_only = F.array(F.lit(True))  # noqa: FBT003
-    return changes.withColumn(IS_DELETE, F.explode(F.when(F.col(OP) == UPSERT, both).otherwise(delete_only)))
 
 
 def _as_text(name: str) -> SparkColumn:

@@ -21,8 +21,8 @@ from pyspark.sql import types as T
 
 from hiveacid.core.format.acid_columns import MAX_BUCKETS, MIN_GROUPS, shuffled_size
 from hiveacid.core.schema.types import quote_name
-from hiveacid.spark.session.capabilities import SparkEnvironment, driver_runs_tasks
 from hiveacid.spark.session.classic_session import dataset_class
+from hiveacid.spark.session.environment import SparkEnvironment, driver_runs_tasks
 from hiveacid.spark.session.jvm import java_packages, java_sequence, java_value
 from hiveacid.spark.write.staged_files import TaskReport
 from hiveacid.storage.paths import is_local, spark_path

@@ -10,8 +10,8 @@ from itertools import pairwise
 from hiveacid.core.schema.types import quote_name
 from hiveacid.errors import HiveAcidError, StatementError, StatementTooLargeError, UnsupportedFeatureError
 from hiveacid.spark.parser.lexer import Token, TokenKind, mentions, tokenize
-from hiveacid.spark.session.capabilities import SparkEnvironment
 from hiveacid.spark.session.classic_session import frame_of_plan
+from hiveacid.spark.session.environment import SparkEnvironment
 from hiveacid.spark.session.error_translation import translate_errors
 from hiveacid.spark.session.jvm import active_session, parser_of, scala_items
 from hiveacid.sql.statements import Slice

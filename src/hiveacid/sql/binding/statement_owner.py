@@ -7,7 +7,7 @@ from dataclasses import dataclass, fields, replace
 from enum import Enum, auto
 from itertools import islice, pairwise, takewhile
 
-from hiveacid.catalog.definition_rules import check_place
+from hiveacid.catalog.validate_definition import check_place
 from hiveacid.config import setting_definitions
 from hiveacid.config.property_definitions import TRANSACTIONAL, TRANSACTIONAL_PROPERTIES
 from hiveacid.config.setting_definitions import REGISTRY
@@ -16,8 +16,8 @@ from hiveacid.core.schema.location_overlap import Place
 from hiveacid.errors import HiveAcidError, StatementTooLargeError, UnsupportedFeatureError
 from hiveacid.spark.parser.lexer import Token, TokenKind, is_script, string_value
 from hiveacid.spark.parser.relations import named_tables
-from hiveacid.spark.session.capabilities import SparkEnvironment
 from hiveacid.spark.session.classic_session import ANOTHER_CATALOG, is_temporary_view, spark_catalog_table
+from hiveacid.spark.session.environment import SparkEnvironment
 from hiveacid.sql.binding.parameters import has_identifier_clause
 from hiveacid.sql.binding.table_binder import find_hiveacid_relation, is_view_of_session, reads_of
 from hiveacid.sql.binding.table_sources import (
@@ -52,11 +52,15 @@ _ALWAYS_HIVEACID = (
     administration.ShowTransactions,
     administration.ShowLocks,
     administration.ShowCompactions,
+    administration.ShowTableTypes,
+    administration.ShowCreateDatabase,
     administration.AbortTransactions,
     administration.AbortCompactions,
     administration.StartTransaction,
     administration.Commit,
     administration.Rollback,
+    dml.InsertDirectory,
+    dml.ImportTable,
 )
 # Statements that Spark may carry out on a transactional table in its own catalog, because they read no rows of it.
 _READ_ONLY_VERBS = frozenset({"SHOW", "DESCRIBE", "DESC", "EXPLAIN", "REFRESH", "USE", "RESET"})
@@ -134,7 +138,8 @@ def _changed_by_script(tokens: Sequence[Token]) -> Iterator[TableRef]:
     """Yield the names without a database of which a script's DELETE, UPDATE and MERGE change rows."""
     words = [token.keyword for token in tokens]
     for index, verb in enumerate(words):
-        start = index + 1 + (words[index + 1 : index + 2] == ["INTO" if verb == "MERGE" else "FROM"])
+        start = index + 1 + 3 * (words[index + 1 : index + 4] == ["WITH", "SCHEMA", "EVOLUTION"])
+        start += words[start : start + 1] == ["INTO" if verb == "MERGE" else "FROM"]
         if verb in {"DELETE", "UPDATE", "MERGE"} and words[start + 1 : start + 2] != ["."]:
             yield from (
                 TableRef(None, token.name.lower()) for token in tokens[start : start + 1] if token.is_name

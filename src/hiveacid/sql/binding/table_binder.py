@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TypeAlias
 
+from py4j.java_gateway import JavaObject
 from pyspark.sql import Column, DataFrame
 
 from hiveacid.config.property_definitions import SPARK_PROVIDER
@@ -30,13 +31,13 @@ from hiveacid.spark.session.bound_plans import (
     with_own_ids,
     with_tables,
 )
-from hiveacid.spark.session.capabilities import SparkEnvironment
 from hiveacid.spark.session.classic_session import (
     batch_hint,
     exists_in_spark,
     frame_of_plan,
     is_temporary_view,
 )
+from hiveacid.spark.session.environment import SparkEnvironment
 from hiveacid.spark.session.error_translation import is_spark_error, translate_errors
 from hiveacid.spark.session.jvm import active_session, column_of_expression, parser_of
 from hiveacid.sql.binding.table_sources import (
@@ -60,10 +61,6 @@ from hiveacid.sql.statements import Slice, TableRef, table_ref
 from hiveacid.table.acid_table import Scan
 from hiveacid.table.context import Context
 from hiveacid.transactions.transaction import Transaction
-
-if TYPE_CHECKING:
-    from py4j.java_gateway import JavaObject
-
 
 QUERY, EXPRESSION, SOURCE = "", "expression", "SELECT * FROM "
 """Kinds of pieces of text; Spark gets a source with that prefix."""
@@ -304,9 +301,8 @@ class Binder:
         if not source.virtual_columns:
             return []
         table = self.context.require(source.table)
-        missing = {
-            name.upper() for name in table.column_names
-        }  # a column of the name hides the deletion state
+        # a column of the name hides the deletion state
+        missing = {name.upper() for name in table.column_names}
         if table.kind is not TableKind.FULL_ACID:
             missing.add(ROW_ID)
         return [name for name in VIRTUAL_COLUMNS if name not in missing]

@@ -1,39 +1,208 @@
-"""Sources of a query besides the present rows of a table: a point of its past, its metadata tables, its changes.
+"""Sources of a query besides the present rows of a table: a point of its past, its metadata tables, its changes, relations of the store.
 
 ``AS OF`` gives a relation a point of the past. ``t.history`` and its like show the rows of ``t.inspect.history()``.
 ``hiveacid_changes(...)`` and ``table_changes(...)`` are calls with arguments by name; they return the changes as rows.
+
+Relations of ``sys`` and ``information_schema`` have Hive's names of columns: the store's queue, transactions and locks, and its
+catalog. They show the present. Times are timestamps, missing values NULL. Columns for which hiveacid has no values are left out.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import TYPE_CHECKING
+from itertools import chain
+from types import MappingProxyType
 
+from py4j.java_gateway import JavaObject
 from pyspark.sql import DataFrame
 
-from hiveacid.core.model import TableName, ViewDefinition, WriteId
+from hiveacid.core.model import TableDefinition, TableName, ViewDefinition
 from hiveacid.core.snapshot.change_feed import WRITE_ID
 from hiveacid.errors import ConfigError, NoSuchTableError, StatementError, UnsupportedFeatureError
 from hiveacid.spark.formats import driver_frames
 from hiveacid.spark.parser.relations import FunctionCall, Relation
 from hiveacid.spark.session.classic_session import exists_in_spark
 from hiveacid.sql.binding.source_positions import errors_at, spark_errors_at_source
-from hiveacid.sql.binding.system_tables import SYSTEM_TABLES, system_frame
+from hiveacid.sql.execute.show_rows import COMPACTION_COLUMNS, open_and_aborted
 from hiveacid.sql.statements import SPARK_CATALOG, Slice, TableRef, table_ref
 from hiveacid.table.acid_table import Inspect
 from hiveacid.table.context import Context
-from hiveacid.table.read.change_feed import Changes, FeedPoint
-from hiveacid.table.read.history_and_time_travel import Instant, PointInTime
+from hiveacid.table.partitions import partition_name, partitions_of
+from hiveacid.table.read.change_feed import ChangeFeed, FeedPoint
+from hiveacid.table.read.history_and_time_travel import Instant, PointInTime, point_of_version, utc_datetime
 from hiveacid.transactions.transaction import Transaction
 
-if TYPE_CHECKING:
-    from py4j.java_gateway import JavaObject
+Row = tuple[str | int | datetime | None, ...]
+_CATALOG = "default"  # Hive's name of its only catalog
+_COMPACTIONS: Mapping[str, tuple[str, str]] = MappingProxyType(
+    {
+        "compactionid": ("c_id", "bigint"),
+        "dbname": ("c_database", "string"),
+        "tabname": ("c_table", "string"),
+        "partname": ("c_partition", "string"),
+        "type": ("c_type", "string"),
+        "state": ("c_state", "string"),
+        "workerhost": ("c_worker_host", "string"),
+        "workerid": ("c_worker_id", "string"),
+        "enqueuetime": ("c_enqueue_time", "timestamp"),
+        "starttime": ("c_start", "timestamp"),
+        "duration": ("c_duration", "bigint"),
+        "hadoopjobid": ("c_hadoop_job_id", "string"),
+        "errormessage": ("c_error_message", "string"),
+        "initiatorhost": ("c_initiator_host", "string"),
+        "initiatorid": ("c_initiator_id", "string"),
+        "poolname": ("c_pool_name", "string"),
+        "txnid": ("c_txn_id", "bigint"),
+        "nexttxnid": ("c_next_txn_id", "bigint"),
+        "committime": ("c_commit_time", "timestamp"),
+        "hightestwriteid": ("c_highest_write_id", "bigint"),
+    }
+)
+"""Hive's columns for those of SHOW COMPACTIONS, and their types."""
+
+
+def _time(millis: int | str | None) -> datetime | None:
+    return utc_datetime(millis) if isinstance(millis, int) else None
+
+
+def _compactions(context: Context) -> Iterator[Row]:
+    context.store.abort_timed_out()
+    for job in context.store.show_compactions():
+        shown = {name: value(job) for name, value in COMPACTION_COLUMNS.items()} | {"type": job.request.kind}
+        times = {name: _time(shown[name]) for name, (_, kind) in _COMPACTIONS.items() if kind == "timestamp"}
+        yield tuple((shown | times).values())
+
+
+def _transactions(context: Context) -> Iterator[Row]:
+    for txn in open_and_aborted(context.store):
+        times = _time(txn.started), _time(txn.last_heartbeat)
+        yield int(txn.txn_id), txn.state.lower(), *times, txn.user, txn.host
+
+
+def _locks(context: Context) -> Iterator[Row]:
+    context.store.abort_timed_out()
+    for lock in context.store.show_locks():
+        yield (
+            *_lock_ids(lock.lock_id),
+            None if lock.txn_id is None else int(lock.txn_id),
+            *(lock.database, lock.table, lock.partition, lock.state.lower(), lock.type.lower()),
+            *(_time(lock.last_heartbeat), _time(lock.acquired_at), lock.user, lock.host, lock.agent),
+            *_lock_ids(lock.blocked_by),
+        )
+
+
+def _lock_ids(lock_id: str | None) -> tuple[int | None, int | None]:
+    """Split Hive's id of a lock: number of the request, a dot, number of the component."""
+    request, _, component = (lock_id or "").strip().partition(".")
+    return (int(request), int(component)) if request.isdecimal() and component.isdecimal() else (None, None)
+
+
+def _tables(context: Context) -> Iterator[TableDefinition]:
+    """Yield the tables of all databases; one that is dropped meanwhile is left out."""
+    catalog = context.catalog
+    for database in catalog.list_databases():
+        names = [TableName(database, name) for name in sorted({*catalog.list_tables(database)})]
+        yield from (table for name in names if (table := catalog.get_table(name)) is not None)
+
+
+def _views(context: Context) -> Iterator[ViewDefinition]:
+    """Yield the views of all databases; one that is dropped meanwhile is left out."""
+    catalog = context.catalog
+    for database in catalog.list_databases():
+        names = [TableName(database, name) for name in catalog.list_views(database)]
+        yield from (view for name in names if (view := catalog.get_view(name)) is not None)
+
+
+def _name(relation: TableDefinition | ViewDefinition) -> tuple[str, str, str]:
+    return _CATALOG, relation.name.database, relation.name.name
+
+
+def _schemata(context: Context) -> Iterator[Row]:
+    for name in context.catalog.list_databases():
+        database = context.catalog.get_database(name)
+        if database is not None:
+            yield _CATALOG, name, database.location
+
+
+def _table_rows(context: Context) -> Iterator[Row]:
+    for table in _tables(context):
+        yield *_name(table), "BASE_TABLE", "YES"
+    for view in _views(context):
+        yield *_name(view), "VIEW", "NO"
+
+
+def _column_rows(context: Context) -> Iterator[Row]:
+    relations: Iterator[TableDefinition | ViewDefinition] = chain(_tables(context), _views(context))
+    for relation in relations:
+        partitioned = relation.partition_columns if isinstance(relation, TableDefinition) else ()
+        for position, column in enumerate((*relation.columns, *partitioned)):
+            yield *_name(relation), column.name, position, column.type, column.comment
+
+
+def _view_rows(context: Context) -> Iterator[Row]:
+    for view in _views(context):
+        yield *_name(view), view.original
+
+
+def _partitions(context: Context) -> Iterator[Row]:
+    for table in _tables(context):
+        for partition in partitions_of(context, table) or ():
+            yield *_name(table), partition_name(table, partition.values), partition.location
+
+
+_LOCKS = (
+    *(("lock_ext_id", "bigint"), ("lock_int_id", "bigint"), ("txnid", "bigint")),
+    *(("db", "string"), ("table", "string"), ("partition", "string")),
+    *(("lock_state", "string"), ("lock_type", "string")),
+    *(("last_heartbeat", "timestamp"), ("acquired_at", "timestamp")),
+    *(("user", "string"), ("host", "string"), ("agent_info", "string")),
+    *(("blockedby_ext_id", "bigint"), ("blockedby_int_id", "bigint")),
+)
+_NAMED = "table_catalog string, table_schema string, table_name string"
+_QUEUE: Mapping[str, tuple[str, Callable[[Context], Iterator[Row]]]] = {
+    "compactions": (", ".join(f"{name} {kind}" for name, kind in _COMPACTIONS.values()), _compactions),
+    "transactions": (
+        "txn_id bigint, state string, started timestamp, last_heartbeat timestamp, user string, host string",
+        _transactions,
+    ),
+    "locks": (", ".join(f"{name} {kind}" for name, kind in _LOCKS), _locks),
+}
+SYSTEM_TABLES: Mapping[tuple[str, str], tuple[str, Callable[[Context], Iterator[Row]]]] = MappingProxyType(
+    {
+        **{
+            (schema, name): table
+            for schema in ("sys", "information_schema")
+            for name, table in _QUEUE.items()
+        },
+        ("sys", "partitions"): (f"{_NAMED}, part_name string, location string", _partitions),
+        ("information_schema", "schemata"): (
+            "catalog_name string, schema_name string, sql_path string",
+            _schemata,
+        ),
+        ("information_schema", "tables"): (
+            f"{_NAMED}, table_type string, is_insertable_into string",
+            _table_rows,
+        ),
+        ("information_schema", "columns"): (
+            f"{_NAMED}, column_name string, ordinal_position int, data_type string, comment string",
+            _column_rows,
+        ),
+        ("information_schema", "views"): (f"{_NAMED}, view_definition string", _view_rows),
+    }
+)
+"""The columns of each relation, and the function that returns its rows."""
+
+
+def system_frame(context: Context, name: TableName) -> DataFrame:
+    """Return the rows of a relation of `SYSTEM_TABLES`."""
+    columns, rows = SYSTEM_TABLES[name.database, name.name]
+    return context.env.spark.createDataFrame(list(rows(context)), columns)
 
 
 SYSTEM = "system"
-"""Mark of a relation of ``sys`` or ``information_schema`` (`system_tables`)."""
+"""Mark of a relation of ``sys`` or ``information_schema`` (`SYSTEM_TABLES`)."""
 _COMMIT_VERSION = "_commit_version"
 METADATA_TABLES = frozenset({"history", "snapshots", "files", "deltas", "partitions"})
 """The metadata tables that each table has."""
@@ -109,10 +278,8 @@ def resolve_as_of(context: Context, source: Slice, relation: Relation) -> PointI
     line, column = source.position(travel.start)
     value = travel.value.strip()
     if travel.kind == "VERSION":
-        number = value.strip("'\"")
-        if not number.isdecimal():
-            raise StatementError(f"VERSION AS OF takes a write id, not {value}", line=line, column=column)
-        return WriteId(int(number))
+        version = value.strip("'\"")
+        return point_of_version(int(version) if version.isdecimal() else version)
     start = source.text.find(value, travel.start)
     written = Slice(value, 0, line, column) if start < 0 else source.part(start, start + len(value))
     return Instant(millis_of(context, written))
@@ -225,7 +392,7 @@ def change_frame(context: Context, source: Slice, call: ChangeCall, txn: Transac
             after = _point_before(context, _checked_point(arguments[first], first))
         key = tuple(key_column for part in call.key for key_column in _columns(_value(context, source, part)))
         flags = _flag(arguments, "net"), _flag(arguments, "row_ids")
-        return Changes(context, name, txn, after, until, key, *flags).to_df()
+        return ChangeFeed(context, name, txn, after, until, key, *flags).to_df()
 
 
 def changes_between(
@@ -255,7 +422,7 @@ def changes_between(
             error.line, error.column = line, column
             raise
         net = str(clause.deduplicationMode()) == "NET_CHANGES"
-        frame = Changes(context, table.table, txn, after, until, net=net).to_df()
+        frame = ChangeFeed(context, table.table, txn, after, until, net=net).to_df()
     return frame.withColumnRenamed(WRITE_ID, _COMMIT_VERSION)
 
 

@@ -87,7 +87,9 @@ def qualify_names(context: Context, piece: Slice, relations: Sequence[Relation],
                 line=line,
                 column=column,
             )
-        if ref is None or ref.database is not None:
+        # named in a common table expression of which the plan has copies (spark.sql.legacy.ctePrecedencePolicy=LEGACY)
+        is_copy = relation.start < end
+        if ref is None or ref.database is not None or is_copy:
             continue
         name = ref.resolve(context.database)
         exists = context.catalog.get_table(name) is not None or context.catalog.get_view(name) is not None

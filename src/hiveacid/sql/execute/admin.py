@@ -6,18 +6,11 @@ from collections.abc import Iterable
 
 from pyspark.sql import DataFrame
 
+from hiveacid import errors
 from hiveacid.catalog.opening import implied_settings
 from hiveacid.config.setting_definitions import AUTO_COMPACT
 from hiveacid.core.compaction.plan import NOT_ENOUGH
 from hiveacid.core.transactions.states import CompactionState
-from hiveacid.errors import (
-    CompactionError,
-    CompactionRefusedError,
-    ConfigError,
-    TransactionStateError,
-    UnsupportedFeatureError,
-    no_such_column,
-)
 from hiveacid.ports.transactions import TxnKind
 from hiveacid.sql.execute.change_rows import spec_values
 from hiveacid.sql.execute.context import ExecutionContext, small_frame, string_rows
@@ -33,7 +26,7 @@ from hiveacid.table.partitions import static_values
 def start_transaction(execution: ExecutionContext, statement: administration.StartTransaction) -> None:
     """START TRANSACTION: the session's next statements join the transaction until COMMIT or ROLLBACK."""
     if execution.joined is not None:
-        raise TransactionStateError("a transaction is open already: COMMIT or ROLLBACK it first")
+        raise errors.TransactionStateError("a transaction is open already: COMMIT or ROLLBACK it first")
     execution.require_no_snapshot("START TRANSACTION")
     context = execution.context
     kind = TxnKind.READ_ONLY if statement.read_only else TxnKind.DEFAULT
@@ -89,7 +82,7 @@ def _shown(execution: ExecutionContext, key: str) -> str:
             if _is_sparks(key)
             else execution.context.settings.text(key)
         )
-    except ConfigError:
+    except errors.ConfigError:
         value = None
     return f"{key} is undefined" if value is None else f"{key}={value}"
 
@@ -161,9 +154,9 @@ def analyze(execution: ExecutionContext, statement: administration.Analyze) -> N
         find_partition(execution, table, statement.partition)
     for column in statement.columns:
         if column not in table.column_names:
-            raise no_such_column(table.name, column, table.column_names)
+            raise errors.no_such_column(table.name, column, table.column_names)
     if not execution.context.store.maintained_by_hiveacid():
-        raise UnsupportedFeatureError(
+        raise errors.UnsupportedFeatureError(
             "the statistics of a Hive Metastore are for Hive's optimizer: run ANALYZE TABLE in Hive. Spark does not need "
             "them, because hiveacid reads the statistics of the files"
         )
@@ -174,7 +167,7 @@ def optimize(execution: ExecutionContext, statement: administration.Optimize) ->
     table = AcidTable(execution.context, execution.find(statement.table))
     try:
         reports = table.compact("major", spec_values(execution, statement.partition))
-    except CompactionRefusedError as error:
+    except errors.CompactionRefusedError as error:
         if NOT_ENOUGH not in str(error):
             raise
         reports = []
@@ -197,9 +190,9 @@ def _abort_compaction(execution: ExecutionContext, number: int) -> tuple[str, st
     store = execution.context.store
     try:
         store.end_compaction(number, CompactionState.ABORTED, _ABORT_REASON)
-    except TransactionStateError:
+    except errors.TransactionStateError:
         state = next((job.state for job in store.show_compactions() if job.id == number), "gone")
         return "Error", f"Error while aborting compaction as compaction is in state-{state}"
-    except CompactionError:
+    except errors.CompactionError:
         return "Error", "No Such Compaction Id Available"
     return "Success", "Successfully aborted compaction"

@@ -13,8 +13,9 @@ from typing import Any
 
 from pyspark.sql import DataFrame
 
+from hiveacid import errors
 from hiveacid.catalog import alter_table, databases, ddl
-from hiveacid.catalog import rename_partition as rename
+from hiveacid.catalog.repair_partitions import repair_partitions
 from hiveacid.config import Settings, setting_definitions
 from hiveacid.config.property_definitions import (
     KIND_PROPERTIES,
@@ -32,37 +33,33 @@ from hiveacid.core.model import (
     TableKind,
     TableName,
 )
-from hiveacid.core.schema import column_changes
+from hiveacid.core.schema import evolution
 from hiveacid.core.schema.partitions import canonical_text
 from hiveacid.core.schema.storage_formats import ORC, storage_format
 from hiveacid.core.schema.types import LOCAL_TIMESTAMP, NUMERIC_TYPES, quote_name
 from hiveacid.core.snapshot.directory_listing import FileEntry
 from hiveacid.core.transactions.locks_and_conflicts import LockComponent, LockType
-from hiveacid.errors import (
-    DataError,
-    HiveAcidError,
-    MissingDirectoryError,
-    SchemaMismatchError,
-    StatementError,
-    UnsupportedFeatureError,
-    no_such_column,
-)
 from hiveacid.ports.transactions import Operation
 from hiveacid.spark.write.column_casts import fit_columns
+from hiveacid.sql.binding.source_positions import errors_at
+from hiveacid.sql.binding.table_sources import millis_of
 from hiveacid.sql.binding.view_text import hive_columns_of
 from hiveacid.sql.execute.change_rows import spec_values
-from hiveacid.sql.execute.context import ExecutionContext, write_result
+from hiveacid.sql.execute.context import ExecutionContext, string_rows, write_result
 from hiveacid.sql.execute.queries_and_views import bound_frame
 from hiveacid.sql.statements import PartitionItem, PartitionSpec, administration, definitions
 from hiveacid.sql.statements.definitions import CreateTable, CreateTableLike
 from hiveacid.storage.paths import absolute
-from hiveacid.table.cleaning.delete_files import remove_table, without_owner
+from hiveacid.table import tags
+from hiveacid.table.cleaning.remove_files import remove_table, without_owner
 from hiveacid.table.context import Context
 from hiveacid.table.definition import lock_of_location
 from hiveacid.table.partitions import static_values
-from hiveacid.table.write.constraints import require_evaluable
+from hiveacid.table.read.history_and_time_travel import Instant, PointInTime, point_of_version
+from hiveacid.table.write.constraints import require_defaults_fit, require_evaluable
 from hiveacid.table.write.insert import InsertOptions, write_rows
 from hiveacid.table.write.publish import WriteReport
+from hiveacid.transactions.transaction import Transaction
 
 
 def create_database(execution: ExecutionContext, statement: definitions.CreateDatabase) -> None:
@@ -127,7 +124,7 @@ def add_columns(execution: ExecutionContext, statement: definitions.AddColumns) 
 
 def change_column(execution: ExecutionContext, statement: definitions.ChangeColumn) -> None:
     """ALTER TABLE CHANGE COLUMN, ALTER COLUMN and RENAME COLUMN."""
-    edit = partial(column_changes.change_column, change=statement.change)
+    edit = partial(evolution.change_column, change=statement.change)
     alter_table.alter_columns(execution.context, execution.find(statement.table), edit, statement.constraint)
 
 
@@ -145,9 +142,15 @@ def drop_constraint(execution: ExecutionContext, statement: definitions.DropCons
     alter_table.drop_constraint(execution.context, name, statement.constraint, if_exists=statement.if_exists)
 
 
+def drop_column_constraint(execution: ExecutionContext, statement: definitions.DropColumnConstraint) -> None:
+    """ALTER TABLE ALTER COLUMN DROP NOT NULL or DEFAULT."""
+    name = execution.find(statement.table)
+    alter_table.drop_column_constraint(execution.context, name, statement.column, statement.kind)
+
+
 def replace_columns(execution: ExecutionContext, statement: definitions.ReplaceColumns) -> None:
     """ALTER TABLE REPLACE COLUMNS."""
-    edit = partial(column_changes.replace_columns, columns=statement.columns)
+    edit = partial(evolution.replace_columns, columns=statement.columns)
     alter_table.alter_columns(execution.context, execution.find(statement.table), edit)
 
 
@@ -156,7 +159,7 @@ def drop_columns(execution: ExecutionContext, statement: definitions.DropColumns
     columns, if_exists = statement.columns, statement.if_exists
 
     def edit(table: TableDefinition, _: object) -> TableDefinition:
-        return column_changes.drop_columns(table, columns, if_exists=if_exists)
+        return evolution.drop_columns(table, columns, if_exists=if_exists)
 
     alter_table.alter_columns(execution.context, execution.find(statement.table), edit)
 
@@ -195,7 +198,7 @@ def add_partitions(execution: ExecutionContext, statement: definitions.AddPartit
 
 def unsupported(_: ExecutionContext, statement: administration.UnsupportedStatement) -> DataFrame:
     """Refuse an unsupported statement, with the alternative."""
-    raise UnsupportedFeatureError(statement.advice)
+    raise errors.UnsupportedFeatureError(statement.advice)
 
 
 _COMPARISONS: Mapping[str, Callable[[Any, Any], bool]] = {
@@ -209,13 +212,14 @@ _COMPARISONS: Mapping[str, Callable[[Any, Any], bool]] = {
 
 
 def drop_partitions(execution: ExecutionContext, statement: definitions.DropPartitions) -> None:
-    """ALTER TABLE DROP PARTITION. Each specification must match a partition, unless IF EXISTS is given."""
+    """ALTER TABLE DROP PARTITION; missing ones are an error as in `drop_table` (Hive's ``AlterTableDropPartitionAnalyzer``)."""
     context = execution.context
+    if_exists = statement.if_exists or context.settings.get(setting_definitions.DROP_IGNORES_NONEXISTENT)
     name = execution.find(statement.table)
     table = context.require(name)
     selections = [_selection(execution, table, spec) for spec in statement.specs]
-    chosen = partial(_chosen_partitions, selections, if_exists=statement.if_exists)
-    ddl.drop_partitions(context, name, chosen, if_exists=statement.if_exists)
+    chosen = partial(_chosen_partitions, selections, if_exists=if_exists)
+    ddl.drop_partitions(context, name, chosen, if_exists=if_exists)
 
 
 def rename_partition(execution: ExecutionContext, statement: definitions.RenamePartition) -> None:
@@ -224,7 +228,41 @@ def rename_partition(execution: ExecutionContext, statement: definitions.RenameP
     table = context.require(name)
     wanted = ddl.partition_values(context, table, spec_values(execution, statement.new_spec) or {})
     ddl.require_full_spec(table, [item.column for item in statement.spec])
-    rename.rename_partition(context, name, _selection(execution, table, statement.spec).of, wanted)
+    alter_table.rename_partition(context, name, _selection(execution, table, statement.spec).of, wanted)
+
+
+def repair_table(execution: ExecutionContext, statement: definitions.RepairTable) -> DataFrame:
+    """MSCK, and ALTER TABLE RECOVER PARTITIONS: one row a line of Hive's report."""
+    context, name = execution.context, execution.find(statement.table)
+    choose = _selection(execution, context.require(name), statement.partition).of
+    lines = repair_partitions(context, name, choose, add=statement.add, drop=statement.drop)
+    return string_rows(context.env, ("result",), [(line,) for line in lines])
+
+
+def create_tag(execution: ExecutionContext, statement: definitions.CreateTag) -> None:
+    """ALTER TABLE CREATE TAG."""
+    past: PointInTime | None = None
+    if statement.moment is not None:
+        past = Instant(millis_of(execution.context, statement.moment))
+    elif statement.version is not None:
+        past = point_of_version(statement.version)
+    with errors_at(statement.table.line, statement.table.column):
+        tags.create_tag(
+            execution.context,
+            execution.find(statement.table),
+            statement.tag,
+            past,
+            retain=statement.retain,
+            or_replace=statement.or_replace,
+            if_not_exists=statement.if_not_exists,
+        )
+
+
+def drop_tag(execution: ExecutionContext, statement: definitions.DropTag) -> None:
+    """ALTER TABLE DROP TAG."""
+    tags.drop_tag(
+        execution.context, execution.find(statement.table), statement.tag, if_exists=statement.if_exists
+    )
 
 
 @dataclass(frozen=True)
@@ -241,7 +279,7 @@ class _Condition:
         text = partition.values[self.index]
         if text is None or self.bound is None:
             return text is None and self.bound is None and self.operator == "="
-        value, bound = _comparable(self.column, text), _comparable(self.column, self.bound)
+        value, bound = comparable(self.column, text), comparable(self.column, self.bound)
         if value is None or bound is None:
             return self.operator == "=" and text == self.written
         return _COMPARISONS[self.operator](value, bound)
@@ -280,7 +318,7 @@ def _selection(execution: ExecutionContext, table: TableDefinition, spec: Partit
 def _condition(execution: ExecutionContext, table: TableDefinition, item: PartitionItem) -> _Condition:
     names = table.partition_column_names
     if item.column not in names:
-        raise no_such_column(
+        raise errors.no_such_column(
             table.name, item.column, names, kind="partition column", line=item.line, column=item.at_column
         )
     index = names.index(item.column)
@@ -290,14 +328,14 @@ def _condition(execution: ExecutionContext, table: TableDefinition, item: Partit
     written = values[column.name] if item.operator == "=" else None
     try:
         bound = static_values(execution.context, one_column_table, values)[column.name]
-    except (DataError, SchemaMismatchError):
+    except (errors.DataError, errors.SchemaMismatchError):
         if not isinstance(written, str):
             raise
         bound = written  # the name of another engine's partition, which may be no value of the column
     return _Condition(index, column, item.operator, bound, written)
 
 
-def _comparable(column: Column, text: str | None) -> Decimal | tuple[int, str] | str | None:
+def comparable(column: Column, text: str | None) -> Decimal | tuple[int, str] | str | None:
     """Return a partition value in a form that compares as the column's values do; None if only its text is known."""
     kind = column.type.partition("(")[0]
     canonical = text and (text if kind == LOCAL_TIMESTAMP else canonical_text(text, column.type))
@@ -325,6 +363,7 @@ def create_table(execution: ExecutionContext, statement: CreateTable) -> DataFra
         return write_result(context.env, report)
     table = new_table_definition(execution, statement)
     require_evaluable(execution.context, table, table.constraints)
+    require_defaults_fit(execution.context, table, table.constraints)
     ddl.create_table(execution.context, table, if_not_exists=statement.if_not_exists)
     return None
 
@@ -372,38 +411,47 @@ def create_like(execution: ExecutionContext, statement: CreateTableLike) -> None
     """CREATE TABLE LIKE: copies columns, buckets, format and properties of another table, without its rows."""
     context = execution.context
     source = context.require(execution.find(statement.source))
-    properties_not_copied = {LAST_DDL_TIME.name.lower(), *RESERVED_PROPERTIES}
-    properties = {key: value for key, value in source.properties if key.lower() not in properties_not_copied}
-    if statement.external:
-        properties = {k: v for k, v in properties.items() if not k.lower().startswith(TRANSACTIONAL.name)}
-    table = TableDefinition(
-        name=statement.table.resolve(context.database),
-        columns=source.columns,
-        storage=statement.storage or source.storage,
-        location=statement.location or "",
-        partition_columns=source.partition_columns,
-        bucketing=source.bucketing,
-        properties=tuple(sorted((properties | dict(statement.properties)).items())),
+    table = definition_like(
+        source,
+        statement.table.resolve(context.database),
+        statement.location or "",
         external=statement.external,
-        comment=source.comment,
     )
-    ddl.create_table(context, table, if_not_exists=statement.if_not_exists)
+    table = replace(table, storage=statement.storage or table.storage)
+    ddl.create_table(
+        context, table.with_properties(dict(statement.properties)), if_not_exists=statement.if_not_exists
+    )
+
+
+def definition_like(
+    source: TableDefinition, name: TableName, location: str, *, external: bool
+) -> TableDefinition:
+    """Return the definition of a new table with another one's columns, buckets, format and properties."""
+    left_out = {LAST_DDL_TIME.name.lower(), *RESERVED_PROPERTIES, *(KIND_PROPERTIES if external else ())}
+    return TableDefinition(
+        name,
+        source.columns,
+        source.storage,
+        location,
+        source.partition_columns,
+        source.bucketing,
+        tuple(sorted(pair for pair in source.properties if pair[0].lower() not in left_out)),
+        external,
+        source.comment,
+    )
 
 
 def create_from(execution: ExecutionContext, statement: CreateTable, frame: DataFrame) -> WriteReport:
     """Create a table with the columns and rows of a frame; both appear together with the commit."""
     columns = hive_columns_of(frame)
     renamed = frame.toDF(*[column.name for column in columns])
-    return _write_new(
+    return write_new(
         execution, new_table_definition(execution, _with_query_columns(statement, columns)), renamed
     )
 
 
 def replace_with(
-    execution: ExecutionContext,
-    table: TableDefinition,
-    statement: CreateTable,
-    frame: DataFrame,
+    execution: ExecutionContext, table: TableDefinition, statement: CreateTable, frame: DataFrame
 ) -> WriteReport:
     """Replace a table by the rows and columns of a frame. Partitions, buckets, format and properties stay.
 
@@ -412,9 +460,10 @@ def replace_with(
     """
     context = execution.context
     if context.catalog.constraints(table):
-        raise UnsupportedFeatureError(
+        raise errors.UnsupportedFeatureError(
             f"{table.name} has constraints, which other columns would lose: INSERT OVERWRITE replaces its rows; or DROP TABLE first"
         )
+    tags.require_no_tags(context, table, "replace() with other columns")
     columns = hive_columns_of(frame)
     statement = _with_query_columns(statement, columns)
     content = replace(
@@ -424,11 +473,11 @@ def replace_with(
         partition_columns=statement.partition_columns,
         location="",
     ).without_properties(*RESERVED_PROPERTIES, LAST_DDL_TIME.name)
-    report = _write_new(execution, content, frame.toDF(*[column.name for column in columns]))
+    report = write_new(execution, content, frame.toDF(*[column.name for column in columns]))
     try:
         ddl.replace_table(context, table.name, content.name)
     except BaseException:
-        with suppress(HiveAcidError):
+        with suppress(errors.HiveAcidError):
             ddl.drop_table(context, content.name, if_exists=True)
         raise
     return report
@@ -438,12 +487,12 @@ def _with_query_columns(statement: CreateTable, columns: tuple[Column, ...]) -> 
     names = dict.fromkeys(column.name for column in columns)
     missing_columns = [column.name for column in statement.partition_columns if column.name not in names]
     if missing_columns:
-        raise no_such_column(
+        raise errors.no_such_column(
             "the query", missing_columns[0], names, purpose=f" to partition {statement.table} by"
         )
     if len(names) < len(columns):
         double = next(c.name for c in columns if sum(o.name == c.name for o in columns) > 1)
-        raise StatementError(
+        raise errors.StatementError(
             f"the query has two columns called {double}: name them",
             line=statement.table.line,
             column=statement.table.column,
@@ -451,7 +500,16 @@ def _with_query_columns(statement: CreateTable, columns: tuple[Column, ...]) -> 
     return replace(statement.with_columns(columns), query=None)
 
 
-def _write_new(execution: ExecutionContext, table: TableDefinition, frame: DataFrame) -> WriteReport:
+IMPORT = "IMPORT"
+
+
+def write_new(
+    execution: ExecutionContext,
+    table: TableDefinition,
+    frame: DataFrame | Callable[[Transaction], DataFrame],
+    verb: str = "CREATE TABLE AS SELECT",
+) -> WriteReport:
+    """Create a table with the rows of a frame, or of a function of the transaction; both appear together with the commit."""
     context = execution.context
     with context.transactions.scope(context.settings, execution.joined) as txn:
         operation = None if table.kind is TableKind.PLAIN else Operation.INSERT
@@ -461,14 +519,14 @@ def _write_new(execution: ExecutionContext, table: TableDefinition, frame: DataF
             txn.lock([lock_of_location(table.location)])
         created = ddl.prepare_table(context, table)
         txn.lock([lock_of_location(created.location)])
+        if verb == IMPORT:  # the table would also have the rows of files that are there
+            ddl.require_unoccupied(context, created.location)
         is_new = not context.fs.exists(created.location)
         txn.pending.add_written([], tables=[created])
         try:
             context.fs.make_directory(created.location)
-            options = InsertOptions(history_verb="CREATE TABLE AS SELECT")
-            frame = frame.select(
-                *[quote_name(c.name) for c in (*created.columns, *created.partition_columns)]
-            )
+            options = InsertOptions(history_verb=verb)
+            frame = (frame(txn) if callable(frame) else frame).select(*map(quote_name, created.column_names))
             rows = fit_columns(created, frame, {}, None, by_name=False)
             return write_rows(context, created, rows, {}, options, txn)
         finally:
@@ -485,13 +543,13 @@ def lock_of_new(context: Context, name: TableName) -> LockComponent:
 def adopted_definition(context: Context, statement: CreateTable, location: str | None) -> TableDefinition:
     """Return the table that a DDL text defines, for the adoption of its directory (``AcidSession.adopt``)."""
     if statement.query is not None:
-        raise StatementError("adopt takes the text of SHOW CREATE TABLE, not CREATE TABLE AS SELECT")
+        raise errors.StatementError("adopt takes the text of SHOW CREATE TABLE, not CREATE TABLE AS SELECT")
     name = statement.table.resolve(context.database)
     storage = statement.storage or default_storage(statement, context.settings)
     table = statement.definition(name, location="", storage=storage)
     where = location or table.location
     if not where:
-        raise StatementError(
+        raise errors.StatementError(
             "the statement has no LOCATION: give adopt(..., location=) the table's directory"
         )
     return replace(
@@ -511,7 +569,7 @@ def _remove_unowned(context: Context, made: TableDefinition) -> None:
     if made.kind is TableKind.PLAIN:
         remove_table(context, made, ())
         return
-    with suppress(MissingDirectoryError):
+    with suppress(errors.MissingDirectoryError):
         entries = context.fs.list_tree(made.location)
         if all(entry.is_dir for entry in entries) and without_owner(context, [made.location]):
             context.fs.delete_listed(made.location, (FileEntry("", is_dir=True), *entries))

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 
 from pyspark.sql import DataFrame
 
-from hiveacid.core.model import TableDefinition, TableName, WriteId
+from hiveacid import errors
+from hiveacid.catalog.validate_definition import check_place
+from hiveacid.core.format.names import is_hidden, parse_original_file
+from hiveacid.core.model import TableDefinition, TableName
+from hiveacid.core.schema.location_overlap import Place
+from hiveacid.core.schema.storage_formats import TEXTFILE
 from hiveacid.core.schema.types import quote_name
 from hiveacid.core.transactions.locks_and_conflicts import LockComponent
-from hiveacid.errors import OutputTwiceError, SchemaMismatchError, StatementError, UnsupportedFeatureError
 from hiveacid.spark.formats.expressions import (
     BEFORE_EXPRESSION,
     DEFAULT,
@@ -20,17 +24,21 @@ from hiveacid.spark.formats.expressions import (
     parenthesised,
 )
 from hiveacid.spark.session.classic_session import at_one_moment, unsteady_expression
+from hiveacid.spark.write.column_casts import fit_columns
 from hiveacid.spark.write.update_delete_merge_rows import MatchKind
 from hiveacid.sql.binding.source_positions import errors_at, spark_errors_at_source
 from hiveacid.sql.binding.table_binder import EXPRESSION, SOURCE, Binder, reads_of
 from hiveacid.sql.binding.table_sources import millis_of
+from hiveacid.sql.binding.view_text import hive_columns_of
 from hiveacid.sql.execute.context import ExecutionContext, write_result
+from hiveacid.sql.execute.default_words import is_values, with_default_values
 from hiveacid.sql.execute.queries_and_views import bound_frame, is_temporary
 from hiveacid.sql.statements import PartitionSpec, Slice, table_ref
 from hiveacid.sql.statements.dml import (
     Assignment,
     Delete,
     Insert,
+    InsertDirectory,
     LoadData,
     Merge,
     MergeAction,
@@ -40,15 +48,17 @@ from hiveacid.sql.statements.dml import (
     Restore,
     Update,
 )
+from hiveacid.storage.paths import absolute
+from hiveacid.table.context import Context
+from hiveacid.table.definition import check_definition, lock_of_location
 from hiveacid.table.partitions import partition_name, static_values
-from hiveacid.table.read.history_and_time_travel import Instant
-from hiveacid.table.write.constraints import default_values
-from hiveacid.table.write.insert import InsertOptions, insert, insert_lock
+from hiveacid.table.read.history_and_time_travel import Instant, point_of_version
+from hiveacid.table.write.insert import InsertOptions, insert, insert_lock, with_new_columns, write_rows
+from hiveacid.table.write.insert import restore as restore_table
 from hiveacid.table.write.load import LoadOptions, load
-from hiveacid.table.write.merge import Merge as TableMerge
-from hiveacid.table.write.merge import is_exclusive, qualified
+from hiveacid.table.write.merge import TableMerger, is_exclusive, qualified
 from hiveacid.table.write.publish import WriteReport
-from hiveacid.table.write.restore import restore as restore_table
+from hiveacid.table.write.surrogate_keys import NO_KEY, KeysOfStatement
 from hiveacid.table.write.update_delete import Replacement, UpdateOrDelete, check_assignments, reads_table
 from hiveacid.table.write.write_conflicts import run_with_retry
 from hiveacid.transactions.transaction import Transaction
@@ -66,29 +76,69 @@ def insert_rows(execution: ExecutionContext, statement: Insert) -> DataFrame:
         return write_result(execution.context.env, report)
     text, options = _options(execution, statement, text, spec_values(execution, statement.partition))
     rows = partial(_rows, execution, text)
-    # The source of an overwrite is read under the lock, because it may be the target.
-    source = rows if statement.overwrite else rows(joined)
+    if statement.merge_schema:
+        with errors_at(statement.table.line, statement.table.column), spark_errors_at_source(text):
+            options = with_new_columns(execution.context, name, rows(joined), options, joined)
+    source: DataFrame | Callable[[Transaction], DataFrame]
+    if NO_KEY in (options.defaults or {}).values():
+        source = partial(_rows_with_keys, execution, statement, options)
+    else:  # the source of an overwrite is read under the lock, because it may be the target
+        source = rows if statement.overwrite else rows(joined)
     with errors_at(statement.table.line, statement.table.column), spark_errors_at_source(text):
         report = insert(execution.context, name, source, options, joined)
     return write_result(execution.context.env, report)
 
 
+def insert_directory(execution: ExecutionContext, statement: InsertDirectory) -> DataFrame:
+    """INSERT OVERWRITE DIRECTORY: the files of a plain table that has no definition.
+
+    Hive deletes the directory with all that is in it. Here only files that such a statement may have written are replaced.
+    """
+    context, directory = execution.context, absolute(statement.path)
+    with context.transactions.scope(context.settings, execution.joined) as txn:
+        txn.lock([lock_of_location(directory)])
+        require_only_output(context, directory)
+        with execution.binder(txn) as binder, spark_errors_at_source(statement.full_query):
+            rows = bound_frame(binder, statement.full_query)
+        columns = hive_columns_of(rows)
+        if len({column.name for column in columns}) < len(columns):
+            columns = tuple(replace(column, name=f"_c{number}") for number, column in enumerate(columns))
+        table = TableDefinition(
+            TableName("directory", directory), columns, statement.storage or TEXTFILE, directory
+        )
+        check_definition(table)
+        rows = fit_columns(table, rows.toDF(*table.column_names), {}, None, by_name=False)
+        options = InsertOptions(overwrite=True, check=partial(require_only_output, context, directory))
+        report = write_rows(context, table, rows, {}, options, txn)
+        txn.pending.withdraw(table.name)
+    return write_result(context.env, report)
+
+
+def require_only_output(context: Context, directory: str) -> None:
+    """Raise CatalogError for a table's directory, and one with anything but hidden entries, and files called as Hive's or Spark's."""
+    check_place(Place(directory, "a query"), context)
+    for entry in context.fs.list_directory(directory) if context.fs.exists(directory) else ():
+        is_output = parse_original_file(entry.path) is not None or entry.path.startswith("part-")
+        if not is_hidden(entry.path) and (entry.is_dir or entry.is_special or not is_output):
+            raise errors.CatalogError(
+                f"{directory} holds {entry.path}, which no INSERT OVERWRITE DIRECTORY wrote, and would delete all that is there: choose "
+                "another directory, or move it away"
+            )
+
+
 def _replace_in_txn(
-    execution: ExecutionContext,
-    statement: Insert,
-    condition: Slice,
-    table: TableDefinition,
-    txn: Transaction,
+    execution: ExecutionContext, statement: Insert, condition: Slice, table: TableDefinition, txn: Transaction
 ) -> WriteReport:
     """INSERT INTO t REPLACE WHERE: delete the rows that the condition selects, and insert those of the query."""
     with execution.binder(txn) as binder:
         expressions = BoundExpressions(binder)
         where = expressions.required(condition)
         wanted = table.column_names
-        query, _ = _with_defaults(execution, table.name, statement.full_query, wanted)
+        keys = KeysOfStatement(txn, table.name, not txn.explicit).listed()
+        query, _ = with_default_values(execution, table.name, statement.full_query, wanted, keys)
         rows = bound_frame(binder, query)
         if len(rows.columns) != len(wanted):
-            raise SchemaMismatchError(
+            raise errors.SchemaMismatchError(
                 f"{len(wanted)} columns are to be filled ({', '.join(wanted)}), but the rows have {len(rows.columns)}"
             )
         with spark_errors_at_source(*expressions.pieces, before=BEFORE_EXPRESSION):
@@ -100,24 +150,43 @@ def _options(
 ) -> tuple[Slice, InsertOptions]:
     """Return the query with default values in place of the word DEFAULT, and the options of the INSERT."""
     name = execution.find(statement.table)
-    given = {column for column, value in (partition or {}).items() if value is not ...}
-    names = [column for column in execution.context.require(name).column_names if column not in given]
-    columns = [column.lower() for column in statement.columns or names]
-    text, defaults = _with_defaults(execution, name, text, columns)
+    columns = _given_columns(execution.context.require(name), statement, partition)
+    text, defaults = with_default_values(execution, name, text, columns)
     return text, InsertOptions(
         partition=partition,
         overwrite=statement.overwrite,
         columns=statement.columns,
         by_name=statement.by_name,
-        small=_is_values(text),
+        small=is_values(text),
         if_not_exists=statement.if_not_exists,
         defaults=defaults,
     )
 
 
+def _given_columns(
+    table: TableDefinition, statement: Insert, partition: Mapping[str, object] | None
+) -> list[str]:
+    """Return the columns that the rows of an INSERT have."""
+    fixed = {column for column, value in (partition or {}).items() if value is not ...}
+    names = statement.columns or [column for column in table.column_names if column not in fixed]
+    return [column.lower() for column in names]
+
+
 def _rows(execution: ExecutionContext, text: Slice, txn: Transaction | None) -> DataFrame:
     with execution.binder(txn) as binder:
         return bound_frame(binder, text)
+
+
+def _rows_with_keys(
+    execution: ExecutionContext, statement: Insert, options: InsertOptions, txn: Transaction
+) -> DataFrame:
+    """Return the rows of VALUES with a new surrogate key for each word DEFAULT that asks for one."""
+    table = execution.context.require(execution.find(statement.table))
+    given = options.columns or _given_columns(table, statement, options.partition)
+    columns = [column.lower() for column in given]
+    keys = KeysOfStatement(txn, table.name, execution.joined is None).listed()
+    text, _ = with_default_values(execution, table.name, statement.full_query, columns, keys)
+    return _rows(execution, text, txn)
 
 
 def multi_insert(execution: ExecutionContext, statement: MultiInsert) -> DataFrame:
@@ -144,7 +213,7 @@ def multi_insert(execution: ExecutionContext, statement: MultiInsert) -> DataFra
             # Each INSERT reads the source again: random functions, also in a view, would give it other rows.
             unsteady = unsteady_expression(bound_frame(binder, source))
             if unsteady is not None:
-                raise UnsupportedFeatureError(
+                raise errors.UnsupportedFeatureError(
                     f"{unsteady} in the source of a multi-insert gives other rows for each INSERT: write the source into a table first"
                 )
             frames = at_one_moment(context.env, frames)
@@ -163,7 +232,7 @@ def _require_one_sample(statement: MultiInsert) -> None:
     for text in (statement.ctes, statement.source):
         words = {token.keyword for token in text.tokens} if text is not None else set()
         if "TABLESAMPLE" in words and "REPEATABLE" not in words:
-            raise UnsupportedFeatureError(
+            raise errors.UnsupportedFeatureError(
                 "TABLESAMPLE in the source of a multi-insert gives other rows for each INSERT: add REPEATABLE (seed)"
             )
 
@@ -186,7 +255,7 @@ def _locks(
         output = (name, partition_name(table, tuple(static[c.name] for c in table.partition_columns)))
         if output in keys:
             table_text = str(name) if output[1] is None else f"{name}@{output[1]}"
-            raise OutputTwiceError(
+            raise errors.OutputTwiceError(
                 f"the same output is given twice in one statement: {table_text}",
                 line=leg.table.line,
                 column=leg.table.column,
@@ -208,7 +277,7 @@ def restore(execution: ExecutionContext, statement: Restore) -> DataFrame:
     """RESTORE TABLE t TO VERSION | TIMESTAMP AS OF ..."""
     name = execution.find(statement.table)
     moment = None if statement.moment is None else millis_of(execution.context, statement.moment)
-    past = WriteId(statement.write_id or 0) if moment is None else Instant(moment)
+    past = point_of_version(statement.version or 0) if moment is None else Instant(moment)
     with errors_at(statement.table.line, statement.table.column):
         report = restore_table(execution.context, name, past, execution.joined)
     return write_result(execution.context.env, report)
@@ -239,41 +308,6 @@ def _computed(execution: ExecutionContext, expression: Slice) -> object:
             frame = frame.select(frame.value.cast("string"))  # Python has no year beyond 9999
         row = frame.first()
     return None if row is None else row[0]
-
-
-def _is_values(text: Slice) -> bool:
-    return text.tokens[0].keyword == "VALUES"
-
-
-def _with_defaults(
-    execution: ExecutionContext, name: TableName, text: Slice, columns: Sequence[str]
-) -> tuple[Slice, Mapping[str, str] | None]:
-    """Return VALUES with the default of its column for each value DEFAULT, and all defaults; other texts as they are, and None.
-
-    NULL, the default of most columns, is as long as the word, so that positions in errors stay. ``columns``: those of the values.
-    Inside another expression the word stays, and Spark refuses it.
-    """
-    if not _is_values(text):
-        return text, None
-    tokens, words, depth, place = text.tokens, [], 0, 0
-    for before, token, after in zip(tokens, tokens[1:], tokens[2:], strict=False):
-        depth += (before.keyword == "(") - (before.keyword == ")")
-        if depth == 0 or (depth == 1 and before.keyword == "("):
-            place = 0
-        elif depth == 1 and before.keyword == ",":
-            place += 1
-        alone = before.keyword in {"(", ","} and after.keyword in {")", ","}
-        if token.keyword == "DEFAULT" and alone and depth <= 1:
-            words.append((token, columns[place] if place < len(columns) else ""))
-    if not words:
-        return text, None
-    table = execution.context.require(name)
-    defaults = default_values(execution.context, table, table.column_names)
-    whole = text.text
-    for token, column in reversed(words):
-        value = f"({defaults[column]})" if column in defaults else "NULL   "
-        whole = f"{whole[: token.start]}{value}{whole[token.end :]}"
-    return replace(text, text=whole), defaults
 
 
 def update(execution: ExecutionContext, statement: Update) -> DataFrame:
@@ -320,7 +354,7 @@ class BoundExpressions:
 
     def __init__(self, binder: Binder) -> None:
         self.pieces: list[Slice] = []
-        self._binder = binder
+        self.binder = binder
 
     def expression(self, piece: Slice | None) -> Expression | None:
         """Return an expression with its subqueries bound; DEFAULT is NULL."""
@@ -329,9 +363,9 @@ class BoundExpressions:
         if piece.text.upper() == "DEFAULT":
             return DEFAULT
         self.pieces.append(piece)
-        if not self._binder.bind(piece, EXPRESSION).has_tables:
+        if not self.binder.bind(piece, EXPRESSION).has_tables:
             return piece.text
-        return BoundExpression(piece.text, self._binder.column)
+        return BoundExpression(piece.text, self.binder.column)
 
     def required(self, piece: Slice) -> Expression:
         """Return an expression that the grammar requires, as `expression` does."""
@@ -347,6 +381,8 @@ def merge(execution: ExecutionContext, statement: Merge) -> DataFrame:
     """MERGE INTO t USING s ON ... WHEN ..."""
     name = execution.find(statement.table)
     context = execution.context
+    if statement.merge_schema:
+        _add_columns_of_source(execution, statement, context.require(name))
     for clause in statement.clauses:
         _check_columns(context.require(name), clause.assignments)
     run = partial(_merge_in_txn, execution, statement)
@@ -394,23 +430,55 @@ def _merge_in_txn(
     execution: ExecutionContext, statement: Merge, table: TableDefinition, txn: Transaction
 ) -> WriteReport:
     with execution.binder(txn) as binder:
-        source = _source(binder, statement)
         expressions = BoundExpressions(binder)
-        table_merge = TableMerge(
-            execution.context,
-            table.name,
-            source,
-            expressions.required(statement.condition),
-            txn,
-            statement.alias or table.name,
-            _source_name(binder, statement),
-        )
-        for clause in statement.clauses:
-            with errors_at(clause.line, clause.column):
-                own = _with_names_of_one_side(table_merge, clause, table)
-                table_merge = _with_clause(table_merge, own, expressions, table)
+        table_merge = _table_merge(execution, statement, table, txn, expressions)
         with spark_errors_at_source(*expressions.pieces, before=BEFORE_EXPRESSION):
             return table_merge.run(table, txn)
+
+
+def _add_columns_of_source(execution: ExecutionContext, statement: Merge, table: TableDefinition) -> None:
+    """Add the columns of MERGE WITH SCHEMA EVOLUTION, before its transaction begins."""
+    joined = execution.joined
+    with execution.binder(joined) as binder:
+        expressions = BoundExpressions(binder)
+        table_merge = _table_merge(execution, statement, table, joined, expressions)
+        new = table_merge.new_columns(table)
+        for clause in statement.clauses:
+            _check_columns(replace(table, columns=(*table.columns, *new)), clause.assignments)
+            if new and clause.values and clause.columns is None:
+                raise errors.StatementError(
+                    f"{table.name} gets the columns {', '.join(column.name for column in new)}: name the columns of INSERT",
+                    line=clause.line,
+                    column=clause.column,
+                )
+        at_table = errors_at(statement.table.line, statement.table.column)
+        with at_table, spark_errors_at_source(*expressions.pieces, before=BEFORE_EXPRESSION):
+            replace(table_merge, merge_schema=True).add_columns()
+
+
+def _table_merge(
+    execution: ExecutionContext,
+    statement: Merge,
+    table: TableDefinition,
+    txn: Transaction | None,
+    expressions: BoundExpressions,
+) -> TableMerger:
+    """Return the MERGE of the table's verbs."""
+    binder = expressions.binder
+    table_merge = TableMerger(
+        execution.context,
+        table.name,
+        _source(binder, statement),
+        expressions.required(statement.condition),
+        txn,
+        statement.alias or table.name,
+        _source_name(binder, statement),
+    )
+    for clause in statement.clauses:
+        with errors_at(clause.line, clause.column):
+            own = _with_names_of_one_side(table_merge, clause, table)
+            table_merge = _with_clause(table_merge, own, expressions, table)
+    return table_merge
 
 
 def _source_name(binder: Binder, statement: Merge) -> str | TableName:
@@ -430,14 +498,14 @@ def _source(binder: Binder, statement: Merge) -> DataFrame:
     if not statement.source_columns:
         return frame
     if len(statement.source_columns) != len(frame.columns):
-        raise SchemaMismatchError(
+        raise errors.SchemaMismatchError(
             f"the source is given {len(statement.source_columns)} columns, but has {len(frame.columns)}"
         )
     return frame.toDF(*statement.source_columns)
 
 
 def _with_names_of_one_side(
-    table_merge: TableMerge, clause: MergeClause, table: TableDefinition
+    table_merge: TableMerger, clause: MergeClause, table: TableDefinition
 ) -> MergeClause:
     """Return a clause with texts that `qualified` returns; positions in errors are those of such a text."""
     if clause.match is MergeMatch.MATCHED:
@@ -458,8 +526,8 @@ def _with_names_of_one_side(
 
 
 def _with_clause(
-    table_merge: TableMerge, clause: MergeClause, expressions: BoundExpressions, table: TableDefinition
-) -> TableMerge:
+    table_merge: TableMerger, clause: MergeClause, expressions: BoundExpressions, table: TableDefinition
+) -> TableMerger:
     condition = expressions.expression(clause.condition)
     if clause.match is MergeMatch.NOT_MATCHED:
         return table_merge.when_not_matched_insert(_insert_values(clause, expressions, table), condition)
@@ -480,7 +548,7 @@ def _insert_values(
         return None
     columns = clause.columns or tuple(table.column_names)
     if len(columns) != len(clause.values):
-        raise StatementError(
+        raise errors.StatementError(
             f"{table.name} has {len(columns)} columns ({', '.join(columns)}), but there are {len(clause.values)} values",
             line=clause.line,
             column=clause.column,

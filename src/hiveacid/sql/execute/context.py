@@ -14,8 +14,8 @@ from pyspark.sql import DataFrame
 
 from hiveacid.core.model import TableName
 from hiveacid.errors import TransactionStateError
-from hiveacid.spark.session.capabilities import SparkEnvironment
 from hiveacid.spark.session.classic_session import frame_of_text
+from hiveacid.spark.session.environment import SparkEnvironment
 from hiveacid.sql.binding.source_positions import errors_at
 from hiveacid.sql.binding.table_binder import Binder, binder
 from hiveacid.sql.statements import TableRef

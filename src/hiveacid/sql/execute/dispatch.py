@@ -14,7 +14,14 @@ from hiveacid.core.schema.types import quote_name
 from hiveacid.core.transactions.locks_and_conflicts import LockComponent
 from hiveacid.errors import HiveAcidError, TransactionStateError, UnsupportedFeatureError
 from hiveacid.sql.binding.table_binder import is_view_of_session
-from hiveacid.sql.execute import admin, catalog_statements, change_rows, queries_and_views, show_and_describe
+from hiveacid.sql.execute import (
+    admin,
+    catalog_statements,
+    change_rows,
+    export_and_import,
+    queries_and_views,
+    show_and_describe,
+)
 from hiveacid.sql.execute.catalog_statements import lock_of_new
 from hiveacid.sql.execute.change_rows import spec_values
 from hiveacid.sql.execute.context import ExecutionContext, empty_result, string_rows
@@ -171,9 +178,11 @@ _READING: Mapping[type, Executor] = {
     administration.DescribeDetail: describe_detail,
     administration.ShowDatabases: show_and_describe.databases,
     administration.ShowTables: show_and_describe.tables,
+    administration.ShowTableTypes: show_and_describe.table_types,
     administration.ShowTableExtended: show_and_describe.table_extended,
     administration.ShowViews: queries_and_views.show_views,
     administration.ShowPartitions: show_and_describe.partitions,
+    administration.ShowCreateDatabase: show_and_describe.create_database,
     administration.ShowCreateTable: show_and_describe.create_table,
     administration.ShowTableProperties: show_and_describe.properties,
     administration.ShowColumns: show_and_describe.columns,
@@ -192,6 +201,7 @@ _READING: Mapping[type, Executor] = {
 }
 _CHANGING_ROWS: Mapping[type, Executor] = {
     dml.Insert: change_rows.insert_rows,
+    dml.InsertDirectory: change_rows.insert_directory,
     dml.MultiInsert: change_rows.multi_insert,
     dml.Update: change_rows.update,
     dml.Delete: change_rows.delete,
@@ -218,6 +228,7 @@ _ALONE: Mapping[type, Executor] = {
     definitions.ChangeColumn: catalog_statements.change_column,
     definitions.AddConstraint: catalog_statements.add_constraint,
     definitions.DropConstraint: catalog_statements.drop_constraint,
+    definitions.DropColumnConstraint: catalog_statements.drop_column_constraint,
     definitions.ReplaceColumns: catalog_statements.replace_columns,
     definitions.DropColumns: catalog_statements.drop_columns,
     definitions.SetTableOwner: catalog_statements.set_owner,
@@ -226,6 +237,11 @@ _ALONE: Mapping[type, Executor] = {
     definitions.AddPartitions: catalog_statements.add_partitions,
     definitions.DropPartitions: catalog_statements.drop_partitions,
     definitions.RenamePartition: catalog_statements.rename_partition,
+    definitions.RepairTable: catalog_statements.repair_table,
+    definitions.CreateTag: catalog_statements.create_tag,
+    definitions.DropTag: catalog_statements.drop_tag,
+    dml.ExportTable: export_and_import.export_table,
+    dml.ImportTable: export_and_import.import_table,
     administration.Compact: admin.compact,
     administration.Analyze: admin.analyze,
     administration.Optimize: admin.optimize,

@@ -9,20 +9,12 @@ from functools import partial
 
 from pyspark.sql import DataFrame
 
+from hiveacid import errors
 from hiveacid.catalog import ddl
 from hiveacid.catalog.ddl import require_view
 from hiveacid.config import setting_definitions
 from hiveacid.core.model import Column, TableName, ViewDefinition
 from hiveacid.core.schema.types import quote_name
-from hiveacid.errors import (
-    AlreadyExistsError,
-    HiveAcidError,
-    NoSuchTableError,
-    SchemaMismatchError,
-    StatementError,
-    UnsupportedFeatureError,
-    already_exists,
-)
 from hiveacid.spark.session.bound_plans import settings_of_meaning
 from hiveacid.spark.session.classic_session import exists_in_spark, is_temporary_view
 from hiveacid.spark.session.error_translation import translate_errors
@@ -71,13 +63,13 @@ def create_temporary_view(execution: ExecutionContext, statement: CreateTemporar
     name = _view_name(statement.name)
     env = execution.context.env
     if not statement.is_global and not statement.replace and is_temporary_view(env, name):
-        raise already_exists("temporary view", name, "use CREATE OR REPLACE")
+        raise errors.already_exists("temporary view", name, "use CREATE OR REPLACE")
     with execution.binder() as binder:
         binder.subqueries = True  # of the queries that will read the view
         frame = bound_frame(binder, statement.query)
     if statement.columns:
         if len(statement.columns) != len(frame.columns):
-            raise SchemaMismatchError(
+            raise errors.SchemaMismatchError(
                 f"view {name} names {len(statement.columns)} columns, but its query has {len(frame.columns)}"
             )
         frame = frame.toDF(*statement.columns)
@@ -96,7 +88,7 @@ def drop_temporary_view(execution: ExecutionContext, statement: DropView) -> Non
     else:
         dropped = catalog.dropTempView(_view_name(statement.name))
     if not dropped and not statement.if_exists:
-        raise NoSuchTableError(f"view {statement.name} does not exist")
+        raise errors.NoSuchTableError(f"view {statement.name} does not exist")
 
 
 def is_temporary(execution: ExecutionContext, name: TableRef) -> bool:
@@ -108,7 +100,9 @@ def is_temporary(execution: ExecutionContext, name: TableRef) -> bool:
 
 def _view_name(name: TableRef) -> str:
     if name.database is not None:
-        raise StatementError("a temporary view belongs to no database", line=name.line, column=name.column)
+        raise errors.StatementError(
+            "a temporary view belongs to no database", line=name.line, column=name.column
+        )
     return name.name
 
 
@@ -128,9 +122,11 @@ class AcidView(AcidTable):
     def to_df(self) -> DataFrame:
         """Return the rows of the view's query at the current snapshot; inside a transaction, at its snapshot."""
         if self.binder is None:
-            raise UnsupportedFeatureError("a view is read by the connection that knows it: acid.table(name)")
+            raise errors.UnsupportedFeatureError(
+                "a view is read by the connection that knows it: acid.table(name)"
+            )
         if self.snapshot_at is not None:
-            raise UnsupportedFeatureError(
+            raise errors.UnsupportedFeatureError(
                 f"{self.name} is a view, which has no past of its own: as_of belongs to the tables in its query"
             )
         name = f"{quote_name(self.name.database)}.{quote_name(self.name.name)}"
@@ -207,7 +203,7 @@ def show_views(execution: ExecutionContext, statement: administration.ShowViews)
 def _require_free_in_spark(context: Context, name: TableName) -> None:
     """Raise AlreadyExistsError if a view would hide a table or view in Spark's own catalog."""
     if exists_in_spark(context.env, (name.database, name.name)):
-        raise AlreadyExistsError(
+        raise errors.AlreadyExistsError(
             f"Spark's own catalog has a table or view {name}: give this one another name"
         )
 
@@ -235,7 +231,7 @@ def _view_definition(
         frame = bound_frame(binder, query)
         query_columns = hive_columns_of(frame, stored=False)
     if named and len(named) != len(query_columns):
-        raise SchemaMismatchError(
+        raise errors.SchemaMismatchError(
             f"view {name} names {len(named)} columns, but its query has {len(query_columns)}",
             line=ref.line,
             column=ref.column,
@@ -251,7 +247,7 @@ def _view_definition(
     names = [column.name for column in columns]
     duplicate = next((column_name for column_name in names if names.count(column_name) > 1), None)
     if duplicate is not None:
-        raise StatementError(
+        raise errors.StatementError(
             f"view {name} would have two columns called {duplicate}: name them",
             line=ref.line,
             column=ref.column,
@@ -275,10 +271,10 @@ def _require_same_elsewhere(execution: ExecutionContext, view: ViewDefinition, f
         with execution.binder() as binder, translate_errors():
             types = [field.dataType for field in binder.run_view(view).schema]
         message = "its columns have other types there"
-    except HiveAcidError as error:
+    except errors.HiveAcidError as error:
         message, types = str(error), []
     if types != [field.dataType for field in frame.schema]:
-        raise UnsupportedFeatureError(
+        raise errors.UnsupportedFeatureError(
             f"view {view.name} would not be the same in other sessions, which do not have this one's temporary functions and "
             f"variables: {message}"
         )

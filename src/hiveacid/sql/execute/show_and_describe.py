@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
+from functools import partial
+from types import MappingProxyType
 from typing import TypeAlias, TypeVar
 
 from pyspark.sql import DataFrame
 
+from hiveacid import errors
 from hiveacid.catalog.ddl import partition_values
 from hiveacid.config.property_definitions import RESERVED_PROPERTIES
 from hiveacid.config.setting_definitions import REGISTRY
@@ -16,6 +19,7 @@ from hiveacid.core.model import (
     Bucketing,
     Column,
     Constraint,
+    DatabaseDefinition,
     Partition,
     TableDefinition,
     TableName,
@@ -25,19 +29,15 @@ from hiveacid.core.model import (
 from hiveacid.core.schema.constraints import clause
 from hiveacid.core.schema.constraints import described as describe_constraints
 from hiveacid.core.schema.partitions import matching_partitions
-from hiveacid.core.schema.show_create import show_create_table, show_create_view
+from hiveacid.core.schema.show_create import show_create_database, show_create_table, show_create_view
 from hiveacid.core.schema.storage_formats import file_kind
 from hiveacid.core.schema.types import quote_name
-from hiveacid.errors import (
-    ConfigError,
-    NoSuchPartitionError,
-    no_such_column,
-    no_such_database,
-)
 from hiveacid.spark.formats.types import column_type
+from hiveacid.spark.session.jvm import try_cast
 from hiveacid.sql.binding.source_positions import spark_errors_at_source
 from hiveacid.sql.binding.view_text import find_hiveacid_view
 from hiveacid.sql.execute import show_rows
+from hiveacid.sql.execute.catalog_statements import comparable
 from hiveacid.sql.execute.change_rows import spec_values
 from hiveacid.sql.execute.context import ExecutionContext, Row, small_frame, string_rows
 from hiveacid.sql.statements import PartitionSpec, TableRef, administration
@@ -69,17 +69,47 @@ def tables(execution: ExecutionContext, statement: administration.ShowTables) ->
     return string_rows(execution.context.env, show_rows.TABLE_COLUMNS, rows)
 
 
+def table_types(execution: ExecutionContext, statement: administration.ShowTableTypes) -> DataFrame:
+    """SHOW TABLES with a condition on the type, and SHOW EXTENDED TABLES, which shows it."""
+    database, catalog = statement.database or execution.context.database, execution.context.catalog
+    rows = []
+    for (name,) in show_rows.table_rows(catalog, database, statement.pattern):
+        found = TableName(database, name)
+        relation = catalog.get_view(found) or catalog.get_table(found)
+        if relation is not None and (kind := _table_type(relation)) == (statement.kind or kind).upper():
+            rows.append((name, kind))
+    if statement.extended:
+        return string_rows(execution.context.env, (*show_rows.TABLE_COLUMNS, "table_type"), rows)
+    return string_rows(execution.context.env, show_rows.TABLE_COLUMNS, [row[:1] for row in rows])
+
+
 def partitions(execution: ExecutionContext, statement: administration.ShowPartitions) -> DataFrame:
-    """SHOW PARTITIONS: the names of partitions as in directories, with escaped values."""
+    """SHOW PARTITIONS: the names of partitions as in directories, with escaped values; conditions see values of the columns' types."""
     context = execution.context
     table = context.require(execution.find(statement.table))
     if not table.partition_columns:
-        raise NoSuchPartitionError(f"table {table.name} is not partitioned")
+        raise errors.NoSuchPartitionError(f"table {table.name} is not partitioned")
     static = static_values(context, table, spec_values(execution, statement.partition))
     partitions = partitions_of(context, table, execution.joined) or ()
     matches = matching_partitions(table, partitions, static)
-    rows = sorted((partition_name(table, partition.values),) for partition in matches)
-    return string_rows(context.env, ("partition",), rows)
+    matches.sort(key=lambda partition: partition_name(table, partition.values) or "")
+    columns = [*enumerate(table.partition_columns)]
+    texts = {column.name: partial(_value, number) for number, column in columns}
+    order = {column.name: partial(_comparable_value, column, number) for number, column in columns}
+    sort = partial(show_rows.sorted_rows, "SHOW PARTITIONS", columns=order)
+    types = {column.name: column_type(column).simpleString() for _, column in columns}
+    chosen = _chosen(execution, matches, texts, statement.choice, sort, types)
+    return string_rows(
+        context.env, ("partition",), [(partition_name(table, each.values),) for each in chosen]
+    )
+
+
+def _value(number: int, partition: Partition) -> str | None:
+    return partition.values[number]
+
+
+def _comparable_value(column: Column, number: int, partition: Partition) -> object:
+    return comparable(column, partition.values[number])
 
 
 def create_table(execution: ExecutionContext, statement: administration.ShowCreateTable) -> DataFrame:
@@ -95,6 +125,12 @@ def create_table(execution: ExecutionContext, statement: administration.ShowCrea
     else:
         text = show_create_view(relation, with_database=with_database)
     return string_rows(execution.context.env, ("createtab_stmt",), [(line,) for line in text.split("\n")])
+
+
+def create_database(execution: ExecutionContext, statement: administration.ShowCreateDatabase) -> DataFrame:
+    """SHOW CREATE DATABASE: one row per line of the statement."""
+    text = show_create_database(_database(execution, statement.name))
+    return string_rows(execution.context.env, ("createdb_stmt",), [(line,) for line in text.split("\n")])
 
 
 def properties(execution: ExecutionContext, statement: administration.ShowTableProperties) -> DataFrame:
@@ -114,7 +150,8 @@ def columns(execution: ExecutionContext, statement: administration.ShowColumns) 
     names = [column.name for column in relation.columns]
     if isinstance(relation, TableDefinition):
         names += relation.partition_column_names
-    rows = [(name,) for name in show_rows.matching(names, statement.pattern)]
+    names = show_rows.matching(names, statement.pattern)
+    rows = [(name,) for name in (sorted(names) if statement.is_sorted else names)]
     return string_rows(execution.context.env, ("field",), rows)
 
 
@@ -136,13 +173,20 @@ def _chosen(
     columns: Mapping[str, Callable[[T], show_rows.Key | None]],
     choice: administration.RowChoice,
     sort: Callable[[Sequence[T], str], Sequence[T]],
+    types: Mapping[str, str] = MappingProxyType({}),
 ) -> Sequence[T]:
-    """Return the items that WHERE, ORDER BY and LIMIT choose; Spark evaluates the condition on their columns."""
+    """Return the items that WHERE, ORDER BY and LIMIT choose; Spark evaluates the condition on their columns.
+
+    ``types``: to which Spark casts texts before.
+    """
     condition = choice.where
     if condition is not None:
-        names = [(name, "bigint" if name in show_rows.NUMBERS else "string") for name in columns]
+        names = [(name, "string" if types or name not in show_rows.NUMBERS else "bigint") for name in columns]
         rows = [(number, *(value(item) for value in columns.values())) for number, item in enumerate(items)]
         frame = small_frame(execution.context.env, [(_NUMBER, "bigint"), *names], rows)
+        for name, kind in types.items():
+            env = execution.context.env
+            frame = frame.withColumn(name, try_cast(env, frame[quote_name(name)], kind))
         with execution.binder() as binder, spark_errors_at_source(condition):
             matches = frame.where(binder.column(condition.text)).select(_NUMBER).collect()
         items = [items[row[0]] for row in matches]
@@ -204,14 +248,14 @@ def find_partition(execution: ExecutionContext, table: TableDefinition, spec: Pa
     partitions = matching_partitions(table, partitions_of(context, table, execution.joined) or (), named)
     if partitions:
         return next((each for each in partitions if each.values == values), partitions[0])
-    raise NoSuchPartitionError(f"{table.name} has no partition {partition_name(table, values)}")
+    raise errors.NoSuchPartitionError(f"{table.name} has no partition {partition_name(table, values)}")
 
 
 def conf(execution: ExecutionContext, statement: administration.ShowConf) -> DataFrame:
     """SHOW CONF: a setting's default, type and meaning."""
     setting = REGISTRY.get(statement.key)
     if setting is None:
-        raise ConfigError(f"{statement.key} is not a setting: SET -v lists the settings")
+        raise errors.ConfigError(f"{statement.key} is not a setting: SET -v lists the settings")
     rows = [(setting.default, setting.kind, setting.doc)]
     return string_rows(execution.context.env, ("default", "type", "desc"), rows)
 
@@ -364,7 +408,7 @@ def _rows(
         matches = [row for row in (*columns, *partition_columns) if row[0] == statement.column]
         if not matches:
             names = [str(row[0]) for row in (*columns, *partition_columns)]
-            raise no_such_column(described.name, statement.column, names)
+            raise errors.no_such_column(described.name, statement.column, names)
         return matches
     formatted = statement.style == "formatted"
     rows = [_COLUMNS, *columns] if formatted else [*columns, *partition_columns]
@@ -474,11 +518,16 @@ def _in_one_line(described: Described, partition: Partition | None) -> str:
 
 def describe_database(execution: ExecutionContext, statement: DescribeDatabase) -> DataFrame:
     """DESCRIBE DATABASE; ``parameters`` only with EXTENDED."""
-    database = execution.context.catalog.get_database(statement.name)
-    if database is None:
-        raise no_such_database(statement.name, execution.context.catalog.list_databases())
+    database = _database(execution, statement.name)
     shown = ", ".join(f"{key}={value}" for key, value in database.properties)
     parameters = f"{{{shown}}}" if statement.extended and shown else ""
     owner = database.owner or execution.context.transactions.client.user
     row = (database.name, database.comment or "", database.location, "", owner, "USER", "", "", parameters)
     return string_rows(execution.context.env, _DATABASE.split(), [row])
+
+
+def _database(execution: ExecutionContext, name: str) -> DatabaseDefinition:
+    database = execution.context.catalog.get_database(name)
+    if database is None:
+        raise errors.no_such_database(name, execution.context.catalog.list_databases())
+    return database

@@ -5,17 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import MappingProxyType
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from hiveacid.core.compaction.queue_records import Compaction
 from hiveacid.core.model import TxnId
 from hiveacid.core.transactions.states import TransactionState
-from hiveacid.errors import (
-    NoSuchTransactionError,
-    StatementError,
-    TransactionStateError,
-    no_such_database,
-)
+from hiveacid.errors import NoSuchTransactionError, StatementError, TransactionStateError, no_such_database
 from hiveacid.ports.catalog import Catalog
 from hiveacid.ports.transactions import LockRow, TransactionPort, TransactionRow
 from hiveacid.storage.paths import LONGEST_PATTERN, compile_wildcards
@@ -130,7 +125,7 @@ def abort_transactions(store: TransactionPort, ids: Sequence[int]) -> None:
 
 
 _NO_VALUE = " --- "  # MetaStoreUtils.NO_VAL
-_ORDER = re.compile(r"[`'\"]?([a-z_]+)[`'\"]?(?:\s+(asc|desc))?", re.IGNORECASE)
+_ORDER = re.compile(r"[`'\"]?(\w+)[`'\"]?(?:\s+(asc|desc))?", re.IGNORECASE)
 
 
 def compaction_rows(jobs: Iterable[Compaction]) -> list[TextRow]:
@@ -140,26 +135,27 @@ def compaction_rows(jobs: Iterable[Compaction]) -> list[TextRow]:
 
 def sorted_transactions(transactions: Sequence[TransactionRow], order: str) -> Sequence[TransactionRow]:
     """Sort transactions by the text behind ORDER BY. Raises StatementError."""
-    return _sorted("SHOW TRANSACTIONS", transactions, order, TRANSACTION_COLUMNS)
+    return sorted_rows("SHOW TRANSACTIONS", transactions, order, TRANSACTION_COLUMNS)
 
 
 def sorted_compactions(jobs: Sequence[Compaction], order: str) -> Sequence[Compaction]:
     """Sort jobs by the text behind ORDER BY; columns may have their names in the metastore. Raises StatementError."""
-    return _sorted("SHOW COMPACTIONS", jobs, order, _SORTED_BY, _ALIASES)
+    return sorted_rows("SHOW COMPACTIONS", jobs, order, _SORTED_BY, _ALIASES)
 
 
-def _sorted(
+def sorted_rows(
     statement: str,
     items: Sequence[T],
     order: str,
-    columns: Mapping[str, Callable[[T], Key | None]],
+    columns: Mapping[str, Callable[[T], Any]],
     aliases: Mapping[str, str] = MappingProxyType({}),
 ) -> Sequence[T]:
     """Sort items by the columns of ORDER BY; nulls come first, as in Hive."""
     for part in reversed(order.split(",")):
         match = _ORDER.fullmatch(part.strip())
-        column = re.sub(r"^c[cq]_", "", match[1].lower()) if match else ""
-        key = columns.get(aliases.get(column, column))
+        column = match[1].lower() if match else ""
+        short = re.sub(r"^c[cq]_", "", column)
+        key = columns.get(column) or columns.get(aliases.get(short, short))
         if match is None or key is None:
             raise StatementError(
                 f"{statement} cannot be ordered by {part.strip()}: its columns are {', '.join(columns)}"
@@ -224,8 +220,8 @@ _ALIASES: Mapping[str, str] = {
 }
 
 
-def _null_first(key: Callable[[T], Key | None]) -> Callable[[T], tuple[bool, Key]]:
-    def sort_key(item: T) -> tuple[bool, Key]:
+def _null_first(key: Callable[[T], Any]) -> Callable[[T], tuple[bool, Any]]:
+    def sort_key(item: T) -> tuple[bool, Any]:
         value = key(item)
         return value is not None, 0 if value is None else value
 

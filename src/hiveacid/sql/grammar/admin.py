@@ -7,17 +7,13 @@ from dataclasses import replace
 
 from hiveacid.spark.parser.lexer import TokenKind
 from hiveacid.sql.grammar.cursor import RESERVED, Cursor
-from hiveacid.sql.statements import SPARK_CATALOG, Statement, TableRef, administration
+from hiveacid.sql.statements import SPARK_CATALOG, Statement, TableRef, administration, definitions
 
 CACHE_ADVICE = (
     "transactional tables are not cached by name, because cached rows would be old after the next change: "
     "spark.table(...).cache() in Python, or CREATE TEMPORARY VIEW v AS SELECT ..., then CACHE TABLE v"
 )
 """Answer to CACHE TABLE."""
-REPAIR_ADVICE = (
-    "partitions are not looked for on disk: ALTER TABLE ADD PARTITION, or acid.adopt(...) for a whole table"
-)
-"""Answer to MSCK REPAIR TABLE."""
 
 
 def abort(cursor: Cursor) -> Statement:
@@ -121,17 +117,25 @@ def unsupported(
     return administration.UnsupportedStatement(advice, table)
 
 
-def repair(cursor: Cursor) -> administration.UnsupportedStatement:
-    """Parse behind MSCK."""
-    cursor.take("REPAIR")
+def repair(cursor: Cursor) -> definitions.RepairTable:
+    """Parse behind MSCK (``HiveParser.g``, metastoreCheck); without REPAIR it only reports."""
+    repairs = cursor.take("REPAIR")
     cursor.expect("TABLE")
-    return unsupported(cursor, f"MSCK is not supported yet, {REPAIR_ADVICE}", cursor.table())
+    table, verb = cursor.table(), cursor.take_one("ADD", "DROP", "SYNC")
+    if verb:
+        cursor.expect("PARTITIONS")
+    spec = cursor.partition(comparisons=True) if verb else ()
+    return definitions.RepairTable(
+        table, add=repairs and verb != "DROP", drop=repairs and verb in {"DROP", "SYNC"}, partition=spec
+    )
 
 
 def analyze(cursor: Cursor) -> administration.Analyze:
     """Parse behind ANALYZE."""
     cursor.expect("TABLE")
     table, partition = cursor.table(), cursor.partition(dynamic=True)
+    if not partition and cursor.take("CACHE", "METADATA"):  # of a metastore on HBase
+        return administration.Analyze(table)
     cursor.expect("COMPUTE", "STATISTICS")
     columns: list[str] = []
     if cursor.take("FOR"):
@@ -178,13 +182,17 @@ def show(cursor: Cursor) -> Statement:
     """Parse behind SHOW."""
     kinds: dict[str, Callable[[Cursor], Statement]] = {
         **dict.fromkeys(("DATABASES", "SCHEMAS", "NAMESPACES"), _databases),
-        "TABLES": lambda inner: administration.ShowTables(*_database_and_pattern(inner)),
+        "TABLES": _tables,
+        "EXTENDED": _extended_tables,
         "TABLE": _table_extended,
         "VIEWS": lambda inner: administration.ShowViews(*_database_and_pattern(inner)),
-        "PARTITIONS": lambda inner: administration.ShowPartitions(inner.table(), inner.partition()),
-        "CREATE": _create_table,
+        "PARTITIONS": lambda inner: administration.ShowPartitions(
+            inner.table(), inner.partition(), _choice(inner)
+        ),
+        "CREATE": _create,
         "TBLPROPERTIES": _table_properties,
         "COLUMNS": _columns,
+        "SORTED": _sorted_columns,
         "TRANSACTIONS": lambda inner: administration.ShowTransactions(_choice(inner)),
         "LOCKS": _locks,
         "COMPACTIONS": _compactions,
@@ -206,7 +214,7 @@ def _databases(cursor: Cursor) -> administration.ShowDatabases:
 def _pattern(cursor: Cursor) -> str | None:
     """Take ``[LIKE] 'pattern'``; a bare name is a pattern too."""
     like = cursor.take("LIKE")
-    if cursor.next.is_name:
+    if cursor.next.is_name and not cursor.sees("WHERE"):
         return cursor.name("a pattern")
     if like or cursor.next.kind is TokenKind.STRING:
         return cursor.string("a pattern in quotes")
@@ -218,6 +226,25 @@ def _database_and_pattern(cursor: Cursor) -> tuple[str | None, str | None]:
     return database, _pattern(cursor)
 
 
+def _tables(cursor: Cursor, *, extended: bool = False) -> Statement:
+    """Parse behind TABLES; WHERE knows the type alone, as in Hive (``HiveParser.g``, showTablesFilterExpr)."""
+    database, pattern = _database_and_pattern(cursor)
+    kind = None
+    if cursor.take("WHERE"):
+        if cursor.name("table_type") != "table_type":
+            cursor.fail("table_type", cursor.last)
+        cursor.expect("=")
+        kind = cursor.string("a type in quotes")
+    if kind is None and not extended:
+        return administration.ShowTables(database, pattern)
+    return administration.ShowTableTypes(database, pattern, kind, extended)
+
+
+def _extended_tables(cursor: Cursor) -> Statement:
+    cursor.expect("TABLES")
+    return _tables(cursor, extended=True)
+
+
 def _table_extended(cursor: Cursor) -> administration.ShowTableExtended:
     cursor.expect("EXTENDED")
     database, pattern = _database_and_pattern(cursor)
@@ -226,8 +253,9 @@ def _table_extended(cursor: Cursor) -> administration.ShowTableExtended:
     return administration.ShowTableExtended(database, pattern, cursor.partition())
 
 
-def _create_table(cursor: Cursor) -> administration.ShowCreateTable:
-    cursor.expect("TABLE")
+def _create(cursor: Cursor) -> Statement:
+    if cursor.expect_one("TABLE", "DATABASE", "SCHEMA") != "TABLE":
+        return administration.ShowCreateDatabase(cursor.database())
     return administration.ShowCreateTable(cursor.table())
 
 
@@ -247,6 +275,11 @@ def _columns(cursor: Cursor) -> administration.ShowColumns:
             cursor.refuse("the database is named twice")
         table = replace(table, database=cursor.database())
     return administration.ShowColumns(table, _pattern(cursor))
+
+
+def _sorted_columns(cursor: Cursor) -> administration.ShowColumns:
+    cursor.expect("COLUMNS")
+    return replace(_columns(cursor), is_sorted=True)
 
 
 def _locks(cursor: Cursor) -> administration.ShowLocks:
@@ -314,4 +347,5 @@ def describe(cursor: Cursor) -> Statement:
     table = cursor.table()
     partition = cursor.partition()
     column = None if cursor.at_end else ".".join(cursor.dotted("a column name"))
+    partition = partition or cursor.partition()  # Hive's manual has it behind the column
     return administration.DescribeTable(table, style, partition, column)

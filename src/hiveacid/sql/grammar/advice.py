@@ -9,7 +9,7 @@ from hiveacid.spark.parser.lexer import Token, TokenKind
 
 _UPSERT = "MERGE INTO t USING s ON t.k = s.k WHEN MATCHED THEN UPDATE SET * WHEN NOT MATCHED THEN INSERT *"
 _PRIVILEGES = "hiveacid keeps no privileges: those of the files and of the store count (docs/security.md)"
-_LOCKS = "each statement takes its locks itself; what must happen together goes between START TRANSACTION and COMMIT"
+_LOCKS = "as in Hive with transactions (10271): each statement takes its locks itself; what must happen together goes between START TRANSACTION and COMMIT"
 _FIXED = "the location of a table does not change: CREATE TABLE n ... LOCATION '...' AS SELECT * FROM t, or move the warehouse (hiveacid relocate)"
 _MATERIALIZED = "materialized views are not supported: CREATE VIEW shows the present, INSERT OVERWRITE TABLE t SELECT refreshes a table"
 _CONNECTORS = "data connectors are not supported: spark.read.jdbc(...).createOrReplaceTempView('v') names a table of another database"
@@ -29,7 +29,7 @@ _PLANS = "resource plans are Hive's on Tez: COMPACT ... POOL and the limits of h
 _FORMAT = "the format of a table does not change, as its files keep theirs: CREATE TABLE n STORED AS ... AS SELECT * FROM t"
 _BUCKETS = "the buckets of a table do not change, as its rows lie in them: CREATE TABLE n (...) CLUSTERED BY (...) INTO n BUCKETS, INSERT INTO n SELECT * FROM t"
 _SKEWED = "there are no skewed tables: partitions and buckets divide rows"
-_BRANCHES = "branches, tags and procedures are Iceberg's: SELECT ... FROM t VERSION AS OF n reads the past, RESTORE TABLE t TO VERSION AS OF n brings it back"
+_BRANCHES = "branches and procedures are Iceberg's: ALTER TABLE t CREATE TAG name keeps a state, SELECT ... FROM t VERSION AS OF n reads the past, RESTORE TABLE t TO VERSION AS OF n brings it back"
 _PROTECTION = "NO_DROP and OFFLINE are not supported (nor in Hive 2): rights on files and store protect a table (docs/security.md)"
 _ARCHIVES = "partitions are not archived: COMPACT 'major' leaves few files"
 _ROLES = (
@@ -45,10 +45,6 @@ _ROLES = (
     "GRANT",
     "REVOKE",
 )
-_PARTITIONS_TABLE = "SHOW PARTITIONS takes PARTITION (...): SELECT partition FROM t.partitions WHERE ... ORDER BY ... LIMIT n does the rest"
-_SPEC = (
-    "ALTER TABLE t ADD PARTITION (...) LOCATION '...' takes in files, and DROP PARTITION (...) removes rows"
-)
 
 ADVICE: Mapping[str, str] = {
     "COMPACT": "COMPACT is written ALTER TABLE t COMPACT 'major'",
@@ -63,13 +59,12 @@ ADVICE: Mapping[str, str] = {
     "DESCRIBE … AS JSON": "DESCRIBE ... AS JSON is not supported: DESCRIBE EXTENDED t returns rows",
     "DESC … AS JSON": "DESC ... AS JSON is not supported: DESCRIBE EXTENDED t returns rows",
     "ALTER TABLE … SET LOCATION": _FIXED,
-    "ALTER TABLE … EXCHANGE": f"EXCHANGE PARTITION is not supported: {_SPEC}",
-    "ALTER TABLE … RECOVER PARTITIONS": f"RECOVER PARTITIONS is not supported: {_SPEC}",
+    "ALTER TABLE … EXCHANGE": "EXCHANGE PARTITION is refused, as by Hive for transactional tables (10236): INSERT OVERWRITE TABLE t "
+    "PARTITION (...) SELECT moves rows, and LOAD DATA INPATH files",
     "ALTER TABLE … TOUCH": "TOUCH is not needed: hiveacid runs no hooks",
-    "LOCK": f"LOCK is not needed: {_LOCKS}",
-    "UNLOCK": f"UNLOCK is not needed: {_LOCKS}",
-    "EXPORT": "EXPORT is not supported: hiveacid backup copies a warehouse, CREATE TABLE n STORED AS ... AS SELECT a table",
-    "IMPORT": "IMPORT is not supported: LOAD DATA takes in files, acid.adopt(...) the directory of a table",
+    "LOCK": f"LOCK is not supported, {_LOCKS}",
+    "UNLOCK": f"UNLOCK is not supported, {_LOCKS}",
+    "EXPORT … REPLICATION": "EXPORT ... FOR REPLICATION is not supported: leave it out, or hiveacid backup copies a warehouse",
     **dict.fromkeys(_ROLES, _PRIVILEGES),
     **{f"{verb} MATERIALIZED": _MATERIALIZED for verb in ("CREATE", "ALTER", "DROP", "SHOW")},
     **{f"{verb} CONNECTOR": _CONNECTORS for verb in ("CREATE", "ALTER", "DROP")},
@@ -83,9 +78,7 @@ ADVICE: Mapping[str, str] = {
     **{f"{verb} SCHEDULED": _SCHEDULES for verb in ("CREATE", "ALTER", "DROP")},
     **{f"{verb} RESOURCE": _PLANS for verb in ("CREATE", "ALTER", "DROP", "SHOW")},
     **dict.fromkeys(("CREATE POOL", "CREATE TRIGGER", "CREATE USER"), _PLANS),
-    **{f"SHOW PARTITIONS … {word}": _PARTITIONS_TABLE for word in ("WHERE", "ORDER", "LIMIT")},
     "REPL": _REPLICATION,
-    "SHOW CREATE DATABASE": "DESCRIBE DATABASE EXTENDED d shows comment, location and properties",
     "ALTER DATABASE … MANAGEDLOCATION": "a database has one location: ALTER DATABASE d SET LOCATION '...'",
     "CREATE DATABASE … MANAGEDLOCATION": "a database has one location: CREATE DATABASE d LOCATION '...'",
     "TRUNCATE … COLUMNS": "TRUNCATE removes rows, not values: UPDATE t SET c = NULL",
@@ -93,18 +86,14 @@ ADVICE: Mapping[str, str] = {
     "CREATE TABLE … PARTITIONED BY SPEC": "PARTITIONED BY SPEC is Iceberg's: write PARTITIONED BY (column type)",
     "CREATE VIEW … PARTITIONED": "a view has no partitions of its own: conditions on it reach the partitions of its tables",
     "ALTER TABLE … PARTITION COLUMN": "the type of a partition column does not change: CREATE TABLE n ... AS SELECT * FROM t",
-    "MERGE WITH": "MERGE and INSERT add no columns: ALTER TABLE t ADD COLUMNS (...) first",
     "LOAD DATA … INPUTFORMAT": "LOAD DATA takes files of the table's own format: CREATE EXTERNAL TABLE e ... LOCATION '...' over others, "
     "INSERT INTO t SELECT * FROM e",
     "SET AUTOCOMMIT": "each statement commits itself, and those between START TRANSACTION and COMMIT together: leave SET AUTOCOMMIT out",
-    "SHOW EXTENDED": "SHOW TABLES shows names; SELECT table_name, table_type FROM information_schema.tables the kinds, too",
-    "SHOW TABLES … WHERE": "SHOW TABLES takes a pattern: SELECT table_name FROM information_schema.tables WHERE ... does the rest",
-    "SHOW SORTED": "SHOW COLUMNS keeps the table's order: SELECT column_name FROM information_schema.columns ... ORDER BY column_name",
-    "ANALYZE TABLE … CACHE": "there is no cache of metadata to fill: leave the statement out",
     "PREPARE": "PREPARE is not supported: acid.sql(text, args) and the drivers of hiveacid serve take values for parameters",
     "DFS": "files are not listed or moved by SQL: use the hdfs command or Python",
     "KILL": "KILL QUERY is not supported: Ctrl-C, or cancel() of the driver, ends a statement, and ABORT TRANSACTIONS id a transaction",
-    "CREATE TEMPORARY TABLE": "temporary tables are not supported: CREATE TEMPORARY VIEW v AS SELECT ..., or CREATE TABLE and DROP TABLE",
+    "CREATE TEMPORARY TABLE": "temporary tables are not supported: DROP TABLE IF EXISTS t, CREATE TABLE t ..., and DROP TABLE t at the end; "
+    "or CREATE TEMPORARY VIEW v AS SELECT ... for rows that are only read",
 }
 """First words of a statement, and others behind ``…``, to a sentence."""
 
@@ -116,7 +105,7 @@ ALTERATIONS: Mapping[str, str] = {
     **dict.fromkeys(("SKEWED", "NOT SKEWED", "NOT STORED", "SET SKEWED"), _SKEWED),
     **dict.fromkeys(("ENABLE", "DISABLE"), _PROTECTION),
     **dict.fromkeys(("ARCHIVE", "UNARCHIVE"), _ARCHIVES),
-    **dict.fromkeys(("CREATE TAG", "DROP TAG", "CREATE BRANCH", "DROP BRANCH"), _BRANCHES),
+    **dict.fromkeys(("CREATE BRANCH", "DROP BRANCH"), _BRANCHES),
     **dict.fromkeys(("EXECUTE", "SET PARTITION"), _BRANCHES),
 }
 """First words of a clause of ALTER TABLE to a sentence."""

@@ -8,10 +8,10 @@ from operator import attrgetter
 
 from hiveacid.config.property_definitions import TRANSACTIONAL
 from hiveacid.core.compaction.queue_records import format_sort_order, parse_sort_order
-from hiveacid.core.schema.column_changes import FIRST, ColumnChange
+from hiveacid.core.model import ConstraintKind
+from hiveacid.core.schema.evolution import FIRST, ColumnChange
 from hiveacid.errors import ParseError, StatementError
 from hiveacid.spark.parser.lexer import TokenKind
-from hiveacid.sql.grammar.admin import unsupported
 from hiveacid.sql.grammar.advice import ALTERATIONS
 from hiveacid.sql.grammar.create_table import QUERY_WORDS, create_table, query_of
 from hiveacid.sql.grammar.cursor import Cursor
@@ -29,6 +29,7 @@ from hiveacid.sql.statements import (
 COMPACTIONS = frozenset({"minor", "major", "rebalance"})
 _DATABASE = ("DATABASE", "SCHEMA", "NAMESPACE")
 _COLUMN_VERBS = frozenset({"ADD", "CHANGE", "REPLACE"})
+_RETAINED = {"DAYS": 86_400, "HOURS": 3_600, "MINUTES": 60}
 _VIEW_WORDS = frozenset({"VIEW", "TEMPORARY", "TEMP", "GLOBAL"})
 
 
@@ -80,7 +81,9 @@ def drop(cursor: Cursor) -> Statement:
 def truncate(cursor: Cursor) -> definitions.TruncateTable:
     """Parse behind TRUNCATE."""
     cursor.take("TABLE")
-    return definitions.TruncateTable(cursor.table(), cursor.partition())
+    statement = definitions.TruncateTable(cursor.table(), cursor.partition())
+    cursor.take("FORCE")  # of external tables in Hive
+    return statement
 
 
 def comment(cursor: Cursor) -> Statement:
@@ -141,6 +144,8 @@ def alter(cursor: Cursor) -> Statement:
         "ALTER": _alter_column,
         "SET": _set,
         "CONVERT": _convert,
+        "RECOVER": _recover,
+        "CREATE": _create_tag,
         "UNSET": lambda inner, table: definitions.UnsetTableProperties(table, *_unset_keys(inner)),
     }
     action = actions.get(cursor.next.keyword)
@@ -193,8 +198,11 @@ def _alter_column(cursor: Cursor, table: TableRef) -> Statement:
         if constraint is None:
             cursor.fail("NOT NULL or DEFAULT")
         return definitions.AddConstraint(table, constraint)
-    if cursor.sees("DROP"):
-        return unsupported(cursor, f"write ALTER TABLE {table} DROP CONSTRAINT and its name", table)
+    if cursor.take("DROP"):
+        kind = ConstraintKind.NOT_NULL if cursor.take("NOT", "NULL") else ConstraintKind.DEFAULT
+        if kind is ConstraintKind.DEFAULT:
+            cursor.expect("DEFAULT")
+        return definitions.DropColumnConstraint(table, change.column, kind)
     if cursor.take("TYPE"):
         change = replace(change, type=cursor.type())
     start = cursor.next
@@ -260,6 +268,12 @@ def _convert(cursor: Cursor, table: TableRef) -> definitions.SetTableProperties:
     return definitions.SetTableProperties(table, ((TRANSACTIONAL.name, "true"), *given))
 
 
+def _recover(cursor: Cursor, table: TableRef) -> definitions.RepairTable:
+    """Parse behind RECOVER (Spark)."""
+    cursor.expect("PARTITIONS")
+    return definitions.RepairTable(table, add=True)
+
+
 def _add(cursor: Cursor, table: TableRef) -> Statement:
     if cursor.take_one("COLUMNS", "COLUMN"):
         several = cursor.sees("(")
@@ -284,7 +298,36 @@ def _add(cursor: Cursor, table: TableRef) -> Statement:
     return definitions.AddPartitions(table, tuple(partitions), if_not_exists)
 
 
+def _create_tag(cursor: Cursor, table: TableRef) -> definitions.CreateTag:
+    """Parse behind CREATE (``AlterClauseParser.g``, alterStatementSuffixCreateTag; AS OF VERSION is Iceberg's for Spark)."""
+    or_replace = cursor.take("OR", "REPLACE")
+    cursor.expect("TAG")
+    if_not_exists = cursor.take("IF", "NOT", "EXISTS")
+    statement = definitions.CreateTag(
+        table, cursor.name("the tag's name"), or_replace=or_replace, if_not_exists=if_not_exists
+    )
+    if cursor.take("FOR"):
+        kind = cursor.expect_one("SYSTEM_VERSION", "SYSTEM_TIME", "TAG")
+        cursor.expect("AS", "OF")
+        if kind == "SYSTEM_TIME":
+            statement = replace(statement, moment=cursor.until(frozenset({"RETAIN"}), "a timestamp"))
+        elif kind == "TAG":
+            statement = replace(statement, version=cursor.name("the other tag's name"))
+        else:
+            statement = replace(statement, version=cursor.integer("a write id"))
+    elif cursor.take("AS", "OF", "VERSION"):
+        statement = replace(statement, version=cursor.integer("a write id"))
+    if cursor.take("RETAIN"):
+        amount = cursor.integer("a number")
+        unit = cursor.expect_one(*_RETAINED)
+        statement = replace(statement, retain=amount * _RETAINED[unit])
+    return statement
+
+
 def _drop(cursor: Cursor, table: TableRef) -> Statement:
+    if cursor.take("TAG"):
+        if_exists = cursor.take("IF", "EXISTS")
+        return definitions.DropTag(table, cursor.name("the tag's name"), if_exists)
     if cursor.take_one("COLUMN", "COLUMNS"):
         if_exists = cursor.take("IF", "EXISTS")
         if cursor.sees("("):

@@ -1,4 +1,4 @@
-"""INSERT, multi-insert, UPDATE, DELETE, MERGE, LOAD DATA and queries.
+"""INSERT, multi-insert, UPDATE, DELETE, MERGE, RESTORE, LOAD DATA and queries.
 
 MERGE is Hive's (``HiveParser.g``, mergeStatement), with Spark's BY SOURCE, ``UPDATE SET *`` and ``INSERT *``.
 """
@@ -7,10 +7,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from hiveacid.sql.grammar.advice import ADVICE
+from hiveacid.spark.parser.lexer import TokenKind
 from hiveacid.sql.grammar.create_table import QUERY_WORDS
 from hiveacid.sql.grammar.cursor import Cursor
-from hiveacid.sql.statements import Slice, Statement, TableRef, dml
+from hiveacid.sql.grammar.table_clauses import StorageClauses, take_storage_clause
+from hiveacid.sql.statements import PartitionSpec, Slice, Statement, TableRef, dml
 from hiveacid.sql.statements.dml import Merge, MergeAction, MergeClause, MergeMatch
 
 _INSERTS = frozenset({"INSERT"})
@@ -28,7 +29,7 @@ def query(cursor: Cursor) -> Statement:
         if cursor.sees("INSERT"):
             legs: list[dml.Insert] = []
             while cursor.take("INSERT"):
-                legs.append(insert(cursor, stops=_INSERTS))
+                legs.append(_leg(cursor))
             cursor.expect_end()
             return dml.MultiInsert(source, tuple(legs), ctes)
     elif ctes is not None and not cursor.sees_any(QUERY_WORDS):
@@ -62,14 +63,39 @@ def _opens_query(cursor: Cursor) -> bool:
     return cursor.ahead(1).keyword in QUERY_WORDS and cursor.ahead(2).keyword not in {",", ")"}
 
 
-def insert(cursor: Cursor, ctes: Slice | None = None, stops: frozenset[str] = frozenset()) -> dml.Insert:
-    """Parse behind INSERT; a leg of a multi-insert ends at the next INSERT (``stops``)."""
+def insert(cursor: Cursor, ctes: Slice | None = None) -> dml.Insert | dml.InsertDirectory:
+    """Parse behind INSERT."""
+    merge_schema = _takes_new_columns(cursor)
+    overwrite = cursor.expect_one("INTO", "OVERWRITE") == "OVERWRITE"
+    if overwrite and (cursor.take("LOCAL", "DIRECTORY") or cursor.take("DIRECTORY")):
+        path, clauses = cursor.string("a path in quotes"), StorageClauses()
+        while take_storage_clause(cursor, clauses):
+            pass
+        if not cursor.sees_any(QUERY_WORDS):
+            cursor.fail("ROW FORMAT, STORED AS, SELECT or another query")
+        return dml.InsertDirectory(path, cursor.rest("a query"), clauses.resolve(), ctes)
+    return _insert_into(cursor, ctes, overwrite=overwrite, merge_schema=merge_schema)
+
+
+def _leg(cursor: Cursor) -> dml.Insert:
+    """Parse behind INSERT of a multi-insert; the leg ends at the next INSERT."""
     overwrite = cursor.expect_one("INTO", "OVERWRITE") == "OVERWRITE"
     if cursor.sees("DIRECTORY") or cursor.sees("LOCAL", "DIRECTORY"):
         cursor.refuse(
-            "INSERT OVERWRITE DIRECTORY is not supported: CREATE EXTERNAL TABLE e STORED AS TEXTFILE LOCATION '...' AS SELECT ..., "
-            "or write the DataFrame of the query"
+            "a multi-insert writes into tables: write INSERT OVERWRITE DIRECTORY '...' SELECT ... as a statement of its own"
         )
+    return _insert_into(cursor, stops=_INSERTS, overwrite=overwrite)
+
+
+def _insert_into(
+    cursor: Cursor,
+    ctes: Slice | None = None,
+    stops: frozenset[str] = frozenset(),
+    *,
+    overwrite: bool,
+    merge_schema: bool = False,
+) -> dml.Insert:
+    start = cursor.next
     cursor.take("TABLE")
     table = cursor.table()
     partition = cursor.partition(dynamic=True)
@@ -79,15 +105,26 @@ def insert(cursor: Cursor, ctes: Slice | None = None, stops: frozenset[str] = fr
     by_name = cursor.take("BY", "NAME")
     if not by_name and cursor.sees("(") and not _opens_query(cursor):
         columns = cursor.names("a column name")
+        partition = partition or cursor.partition(dynamic=True)
     elif not (by_name or overwrite or partition or stops) and cursor.take("REPLACE", "WHERE"):
         replaced = cursor.until(_BEHIND_CONDITION, "a condition")
-    if cursor.sees("WITH", "SCHEMA", "EVOLUTION"):
-        cursor.refuse(ADVICE["MERGE WITH"])
+    merge_schema = merge_schema or _takes_new_columns(cursor)
+    if merge_schema and (stops or replaced):
+        cursor.refuse(
+            "a multi-insert and REPLACE WHERE add no columns: ALTER TABLE t ADD COLUMNS (...) first", start
+        )
     starts = frozenset({"SELECT", "MAP", "REDUCE"}) if stops else QUERY_WORDS
     if not cursor.sees_any(starts):
         cursor.fail("SELECT" if stops else "SELECT, VALUES or another query")
     text = cursor.until(stops, "a query") if stops else cursor.rest("a query")
-    return dml.Insert(table, text, overwrite, partition, if_not_exists, columns, ctes, by_name, replaced)
+    return dml.Insert(
+        *(table, text, overwrite, partition, if_not_exists, columns, ctes, by_name, replaced, merge_schema)
+    )
+
+
+def _takes_new_columns(cursor: Cursor) -> bool:
+    """Take WITH SCHEMA EVOLUTION, which Spark writes behind the verb, if it is there."""
+    return cursor.take("WITH", "SCHEMA", "EVOLUTION")
 
 
 def update(cursor: Cursor) -> dml.Update:
@@ -158,11 +195,34 @@ def load(cursor: Cursor) -> dml.LoadData:
     return dml.LoadData(path, cursor.table(), cursor.partition(), local, overwrite)
 
 
+def export_table(cursor: Cursor) -> dml.ExportTable:
+    """Parse behind EXPORT."""
+    cursor.expect("TABLE")
+    table, partition = cursor.table(), cursor.partition()
+    cursor.expect("TO")
+    return dml.ExportTable(table, cursor.string("a path in quotes"), partition)
+
+
+def import_table(cursor: Cursor) -> dml.ImportTable:
+    """Parse behind IMPORT."""
+    table: TableRef | None = None
+    partition: PartitionSpec = ()
+    external = cursor.take("EXTERNAL")
+    if external or cursor.sees("TABLE"):
+        cursor.expect("TABLE")
+        table, partition = cursor.table(), cursor.partition()
+    cursor.expect("FROM")
+    path = cursor.string("a path in quotes")
+    location = cursor.string("a path in quotes") if cursor.take("LOCATION") else ""
+    return dml.ImportTable(path, table, partition, external, location)
+
+
 _CLAUSE_ENDS = frozenset({",", "WHEN"})
 
 
 def merge(cursor: Cursor) -> Merge:
     """Parse behind MERGE."""
+    merge_schema = _takes_new_columns(cursor)
     cursor.expect("INTO")
     table = cursor.table()
     alias = cursor.alias()
@@ -179,7 +239,7 @@ def merge(cursor: Cursor) -> Merge:
         clauses.append(_clause(cursor, table, alias, final))
     if not clauses:
         cursor.fail("WHEN MATCHED or WHEN NOT MATCHED")
-    return Merge(table, source, condition, tuple(clauses), alias, source_alias, source_columns)
+    return Merge(table, source, condition, tuple(clauses), alias, source_alias, source_columns, merge_schema)
 
 
 def _source(cursor: Cursor) -> Slice:
@@ -271,5 +331,7 @@ def restore(cursor: Cursor) -> dml.Restore:
     kind = cursor.expect_one("VERSION", "TIMESTAMP")
     cursor.expect("AS", "OF")
     if kind == "VERSION":
-        return dml.Restore(table, write_id=cursor.integer("a write id"))
+        if cursor.next.kind is TokenKind.STRING:
+            return dml.Restore(table, version=cursor.string("a tag's name"))
+        return dml.Restore(table, version=cursor.integer("a write id"))
     return dml.Restore(table, moment=cursor.rest("a timestamp"))

@@ -45,6 +45,7 @@ def parse(text: str, first_line: int = 1, tokens: Sequence[Token] | None = None)
     of the statements nor begins like a query. A statement of another system gets a sentence with what to write here.
     """
     tokens = tokenize(text, first_line) if tokens is None else tokens
+    text, tokens = _with_offset(text, first_line, tokens)
     cursor = Cursor(text, first_line, tokens)
     try:
         statement = _statement(cursor)
@@ -55,6 +56,16 @@ def parse(text: str, first_line: int = 1, tokens: Sequence[Token] | None = None)
             raise
         raise ParseError(advice, line=tokens[0].line, column=tokens[0].column) from error
     return statement
+
+
+def _with_offset(text: str, first_line: int, tokens: Sequence[Token]) -> tuple[str, Sequence[Token]]:
+    """Return a text with Hive's LIMIT a, b as Spark writes it: LIMIT b OFFSET a."""
+    for word, skipped, comma, count in zip(tokens, tokens[1:], tokens[2:], tokens[3:], strict=False):
+        numbers = skipped.kind is TokenKind.NUMBER and count.kind is TokenKind.NUMBER
+        if word.keyword == "LIMIT" and numbers and comma.text == ",":
+            text = f"{text[: skipped.start]}{count.text} OFFSET {skipped.text}{text[count.end :]}"
+            return _with_offset(text, first_line, tokenize(text, first_line))
+    return text, tokens
 
 
 def _statement(cursor: Cursor) -> Statement:
@@ -71,6 +82,8 @@ def _statement(cursor: Cursor) -> Statement:
         "DELETE": dml.delete,
         "MERGE": merge,
         "LOAD": dml.load,
+        "EXPORT": dml.export_table,
+        "IMPORT": dml.import_table,
         "RESTORE": dml.restore,
         "SHOW": show,
         "DESCRIBE": describe,

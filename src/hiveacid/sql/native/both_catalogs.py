@@ -10,12 +10,11 @@ import tempfile
 from contextlib import suppress
 from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+from py4j.java_gateway import JavaObject
 from pyspark.sql import DataFrame
 
 from hiveacid.errors import CatalogError, HiveAcidError
-from hiveacid.spark.session.capabilities import SparkEnvironment
 from hiveacid.spark.session.classic_session import (
     ANOTHER_CATALOG,
     create_database,
@@ -24,6 +23,7 @@ from hiveacid.spark.session.classic_session import (
     has_database,
     spark_catalog_tables,
 )
+from hiveacid.spark.session.environment import SparkEnvironment
 from hiveacid.spark.session.jvm import java_packages, parser_of
 from hiveacid.sql.binding.statement_owner import Owner, Ownership, decide_owner
 from hiveacid.sql.execute import show_rows
@@ -35,10 +35,6 @@ from hiveacid.sql.session import AcidSession
 from hiveacid.sql.statements import SPARK_CATALOG, Slice, TableRef, administration, definitions
 from hiveacid.storage.paths import absolute
 from hiveacid.table.context import Context
-
-if TYPE_CHECKING:
-    from py4j.java_gateway import JavaObject
-
 
 _SPARK_DATABASE = re.compile(r"\w+", re.ASCII)
 """Names that Spark's own catalog takes for a database (``SessionCatalog.validateName``)."""
@@ -92,9 +88,8 @@ def update_both_catalogs(session: NativeConnection, source: Slice, ownership: Ow
         case definitions.AlterDatabase(name=name) if context.catalog.get_database(name) is not None:
             create_database(context.env, name)
             if ownership.owner is Owner.BOTH:
-                parser_of(context.env).parsePlan(
-                    source.text
-                )  # Spark refuses it before hiveacid changes anything
+                # Spark refuses it before hiveacid changes anything
+                parser_of(context.env).parsePlan(source.text)
                 execute(session.execution(), ownership.statement)
         case definitions.DropDatabase(name=name, cascade=cascade) if (
             context.catalog.get_database(name) is not None

@@ -13,8 +13,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial, partialmethod, wraps
 from itertools import pairwise
-from typing import TYPE_CHECKING, Concatenate, ParamSpec, Protocol, TypeVar
+from typing import Concatenate, ParamSpec, Protocol, TypeVar
 
+from py4j.java_gateway import JavaGateway, JavaObject
 from pyspark.sql import DataFrame
 from pyspark.sql import types as T
 
@@ -23,8 +24,8 @@ from hiveacid.core.schema.types import quote_name
 from hiveacid.errors import UnsupportedFeatureError
 from hiveacid.spark.formats.types import column_type
 from hiveacid.spark.parser.lexer import scan
-from hiveacid.spark.session.capabilities import SparkEnvironment
 from hiveacid.spark.session.classic_session import plan_of
+from hiveacid.spark.session.environment import SparkEnvironment
 from hiveacid.spark.session.jvm import java_class, java_sequence, java_value, scala_items, session_of
 from hiveacid.sql.binding.parameters import literal
 from hiveacid.sql.grammar.admin import CACHE_ADVICE
@@ -32,10 +33,6 @@ from hiveacid.sql.native.shared_gateway import NativeConnection
 from hiveacid.sql.native.writer_targets import TableSpec, Target
 from hiveacid.sql.statements import SPARK_CATALOG, Slice, TableRef
 from hiveacid.table.write.insert import InsertOptions
-
-if TYPE_CHECKING:
-    from py4j.java_gateway import JavaGateway, JavaObject
-
 
 READ = ".transformReadRel("
 """Method of the planner, as a stack shows it, that asks for the name of a table to read."""
@@ -293,10 +290,7 @@ class _Written(_JavaObject):
         return True  # so that Spark calls the next method
 
     overwrite = partialmethod(_JavaObject.refuse, f"overwrite by a condition: DELETE, then {_INSERT}")
-    overwriteDynamicPartitions = partialmethod(
-        _JavaObject.refuse,
-        f"overwritePartitions: {_OVERWRITE}",
-    )
+    overwriteDynamicPartitions = partialmethod(_JavaObject.refuse, f"overwritePartitions: {_OVERWRITE}")
 
     def build(self) -> _Written:
         return self
@@ -316,6 +310,8 @@ class _Written(_JavaObject):
         method = "insertInto" if not options.by_name else "overwrite" if options.overwrite else "append"
         target = Target(connection, TableRef(self._table.database, self._table.name), self._table)
         self._spec.require_matches(method, target.require_table())
+        if self._spec.merge_schema:
+            self.refuse("mergeSchema: ALTER TABLE ... ADD COLUMNS first")
         target.insert(method, DataFrame(rows, connection.context.env.spark), options)
 
     def __getattr__(self, name: str) -> JavaObject:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
 
+from py4j.java_gateway import JavaObject, JVMView
 from pyspark.sql import SparkSession
 
 from hiveacid.errors import HiveAcidError, StatementTooLargeError, UnsupportedFeatureError
@@ -18,8 +18,8 @@ from hiveacid.spark.session.callback_server import (
     set_catalog_parser,
     to_java_exception,
 )
-from hiveacid.spark.session.capabilities import SparkEnvironment
 from hiveacid.spark.session.classic_session import is_temporary_view
+from hiveacid.spark.session.environment import SparkEnvironment
 from hiveacid.spark.session.error_translation import spark_errors_logged
 from hiveacid.spark.session.jvm import scala_items
 from hiveacid.sql.binding.parameters import has_identifier_clause, has_parameters, with_written_names
@@ -30,10 +30,6 @@ from hiveacid.sql.native import both_catalogs
 from hiveacid.sql.native.connect_server import READ, ClientTables, callers_of, refuse_own_catalogs
 from hiveacid.sql.native.shared_gateway import Gateway, NativeConnection
 from hiveacid.sql.statements import Slice, administration, dml, table_ref
-
-if TYPE_CHECKING:
-    from py4j.java_gateway import JavaObject, JVMView
-
 
 _SUBQUERIES = frozenset({"SELECT", "TABLE", "FROM"})
 # Of Spark 3.5, Spark 4 and Spark Connect: what parses the names of functions and databases.

@@ -14,25 +14,17 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.catalog import Catalog
 from pyspark.sql.readwriter import DataFrameReader
 
+from hiveacid import errors
 from hiveacid.config import setting_definitions
 from hiveacid.core.model import TableName
-from hiveacid.errors import (
-    ConfigError,
-    HiveAcidError,
-    NoSuchTableError,
-    NotTransactionalError,
-    ParseError,
-    UnsupportedFeatureError,
-)
 from hiveacid.ports.transactions import Client
 from hiveacid.spark.parser.lexer import is_script, tokenize
-from hiveacid.spark.parser.relations import substitute_variables
-from hiveacid.spark.session import capabilities
+from hiveacid.spark.session import environment
 from hiveacid.spark.session.bound_plans import BoundTable, named_frame
 from hiveacid.spark.session.callback_server import inject_parser
 from hiveacid.spark.session.classic_session import ANOTHER_CATALOG, filled_in, is_temporary_view
 from hiveacid.spark.session.error_translation import spark_errors_logged, stack_overflow, undeclared
-from hiveacid.spark.session.jvm import scala_items
+from hiveacid.spark.session.jvm import scala_items, substitute_variables
 from hiveacid.sql.binding.parameters import Arguments, has_identifier_clause, with_written_names
 from hiveacid.sql.binding.statement_owner import Owner, refuse_transactional
 from hiveacid.sql.binding.table_binder import find_hiveacid_relation
@@ -141,7 +133,7 @@ class NativeSession(SparkSession):
                 return binder.run(binder.bind(Slice(self.acid.with_arguments(source, args))))
         words = [token.keyword for token in source.tokens[:2]]
         if self.acid.joined is not None and (is_script(source.tokens) or words == ["EXECUTE", "IMMEDIATE"]):
-            raise UnsupportedFeatureError(
+            raise errors.UnsupportedFeatureError(
                 "EXECUTE IMMEDIATE and scripts run outside the transaction, and ROLLBACK would not undo what they change: "
                 "write the statements themselves, or COMMIT first"
             )
@@ -294,13 +286,13 @@ class ClientSparkSession(NativeSession):
         """Raise ConfigError for a setting that is the server's, and for one more than `MOST_SETTINGS`."""
         key = name.lower()
         if key in _OF_THE_SERVER:
-            raise ConfigError(
+            raise errors.ConfigError(
                 f"{name} is the server's, and no client may change it: see hiveacid serve --set"
             )
         self._changed_settings.add(key)
         if len(self._changed_settings) > MOST_SETTINGS:
             self._changed_settings.discard(key)
-            raise ConfigError(f"a session can change at most {MOST_SETTINGS} settings")
+            raise errors.ConfigError(f"a session can change at most {MOST_SETTINGS} settings")
 
     def require_allowed(self, statement: Statement | None) -> None:
         """Raise ConfigError for SET or RESET of a setting that is the server's. The parser inside Spark calls this, too."""
@@ -342,20 +334,23 @@ class _Reader(DataFrameReader):
         options = {key: value for key, value in self._options.items() if value is not None}
         write_id, timestamp = (options.pop(key, None) for key in ("versionasof", "timestampasof"))
         if options:
-            raise UnsupportedFeatureError(
+            raise errors.UnsupportedFeatureError(
                 f"read.table: {', '.join(options)} has no effect on {tableName}: leave it out. An earlier state is read by "
                 "versionAsOf or timestampAsOf, changes by table_changes(...), other columns by .select(...)"
             )
         if write_id is timestamp is None:
             return spark.table(tableName)
         if ours is None:
-            raise UnsupportedFeatureError(
+            raise errors.UnsupportedFeatureError(
                 f"read.table: {tableName} has no earlier states: leave out versionAsOf and timestampAsOf"
             )
-        if str(write_id).isdecimal():
-            write_id = int(str(write_id))
+        version, tag = write_id, None
+        if str(version).isdecimal():
+            version = int(str(version))
+        elif isinstance(version, str):
+            version, tag = None, version
         table = spark.acid.table(ours)
-        return table.as_of(write_id, timestamp=timestamp).to_df()  # type: ignore[arg-type] # `as_of` judges them
+        return table.as_of(version, timestamp=timestamp, tag=tag).to_df()  # type: ignore[arg-type] # `as_of` judges them
 
 
 def open_native_session(
@@ -415,11 +410,13 @@ def configure(
     With a local master it also makes Python workers use this interpreter.
     Raises ConfigError for a warehouse, store or settings without ``native``.
     """
-    configured: SparkSession.Builder = capabilities.configure(builder)
+    configured: SparkSession.Builder = environment.configure(builder)
     if native:
         return NativeBuilder(configured, warehouse, store, settings)
     if warehouse is not None or store is not None or settings:
-        raise ConfigError("warehouse, store and settings need native=True: add it, or pass them to connect()")
+        raise errors.ConfigError(
+            "warehouse, store and settings need native=True: add it, or pass them to connect()"
+        )
     return configured
 
 
@@ -448,11 +445,13 @@ class NativeBuilder:
         except Exception as error:
             if "JAVA_GATEWAY_EXITED" not in str(error):
                 raise
-            raise ConfigError("Spark does not start, because Java does not: see hiveacid doctor") from error
+            raise errors.ConfigError(
+                "Spark does not start, because Java does not: see hiveacid doctor"
+            ) from error
         if not isinstance(plain, NativeSession):
             return open_native_session(plain, *self._connect_arguments)
         if self._connect_arguments not in ((None, None, None), plain.connect_arguments):
-            raise ConfigError(
+            raise errors.ConfigError(
                 "this application has a native session on another warehouse: call spark.stop() first"
             )
         return plain
@@ -483,15 +482,24 @@ _OF_OTHERS = frozenset(
 )  # DESCRIBE DETAIL, CREATE TEMPORARY TABLE: Spark reads them as something else
 
 
-class MisspeltTableError(NoSuchTableError, AnalysisException):
+class MisspeltTableError(errors.NoSuchTableError, AnalysisException):
     """A table that exists in neither catalog, and hiveacid's has one of a similar name.
 
     Also an AnalysisException, because programs catch that to learn whether a table exists.
     """
 
+    @property
+    def message(self) -> str:
+        """The message; Spark 3.5 sets it."""
+        return str(self.args[0])
+
+    @message.setter
+    def message(self, _: str) -> None:
+        """Leave it as it is."""
+
     def __str__(self) -> str:
         """Return the message."""
-        return str(self.args[0])
+        return self.message
 
 
 @contextmanager
@@ -511,10 +519,10 @@ def spark_errors_explained(context: Context, statement: str = "") -> Iterator[No
             raise _not_changed("DELETE") from error
 
 
-def _explained(context: Context, statement: str, error: PySparkException) -> HiveAcidError | None:
+def _explained(context: Context, statement: str, error: PySparkException) -> errors.HiveAcidError | None:
     try:
         tokens = tokenize(statement)
-    except HiveAcidError:  # Spark's own grammar
+    except errors.HiveAcidError:  # Spark's own grammar
         return None
     condition = (getattr(error, "getCondition", None) or error.getErrorClass)() or ""
     is_of_spark = condition not in _REFUSED_TEXTS and _OF_OTHERS.isdisjoint(
@@ -522,7 +530,7 @@ def _explained(context: Context, statement: str, error: PySparkException) -> Hiv
     )
     advice = None if is_of_spark else advice_on(tokens) or advice_on_query(tokens)
     if advice is not None:
-        return ParseError(advice, line=tokens[0].line, column=tokens[0].column)
+        return errors.ParseError(advice, line=tokens[0].line, column=tokens[0].column)
     values = error.getMessageParameters() or {}
     if condition == "TABLE_OR_VIEW_NOT_FOUND":
         return _misspelt(context, values.get("relationName") or "")
@@ -532,10 +540,10 @@ def _explained(context: Context, statement: str, error: PySparkException) -> Hiv
     return None
 
 
-def _not_changed(verb: str, name: str = "unknown") -> NotTransactionalError:
+def _not_changed(verb: str, name: str = "unknown") -> errors.NotTransactionalError:
     # "unknown" is Spark's word for a view of the session
     subject = "this view or table" if name == "unknown" else name
-    return NotTransactionalError(
+    return errors.NotTransactionalError(
         f"{verb} on {subject}: it is Spark's own and not transactional: {HOW_TO_MAKE_TRANSACTIONAL}"
     )
 

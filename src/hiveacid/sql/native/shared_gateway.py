@@ -8,22 +8,20 @@ from collections import Counter, deque
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
+from py4j.java_gateway import JavaObject
 from pyspark.sql import DataFrame, SparkSession
 
 from hiveacid.core.model import TableName
 from hiveacid.spark.session.callback_server import CallingThreads, copy_with_parser
-from hiveacid.spark.session.capabilities import SparkEnvironment
 from hiveacid.spark.session.classic_session import create_database, current_database, set_current_database
+from hiveacid.spark.session.environment import SparkEnvironment
 from hiveacid.sql.binding.parameters import Arguments
 from hiveacid.sql.session import AcidSession
 from hiveacid.sql.statements import Statement
 from hiveacid.table.acid_table import AcidTable
 from hiveacid.transactions.transaction import Transaction
-
-if TYPE_CHECKING:
-    from py4j.java_gateway import JavaObject
 
 
 @dataclass(eq=False, repr=False)

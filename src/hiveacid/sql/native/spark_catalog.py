@@ -13,6 +13,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql.catalog import Catalog, Column, Database, Function, Table
 from pyspark.storagelevel import StorageLevel
 
+from hiveacid.catalog.repair_partitions import repair_partitions
 from hiveacid.core.model import TableDefinition, TableName, ViewDefinition
 from hiveacid.core.schema.types import quote_name, unquoted_name
 from hiveacid.errors import UnsupportedFeatureError
@@ -21,7 +22,7 @@ from hiveacid.spark.formats.types import column_type
 from hiveacid.spark.session.jvm import scala_items
 from hiveacid.sql.binding.parameters import literal
 from hiveacid.sql.execute import show_rows
-from hiveacid.sql.grammar.admin import CACHE_ADVICE, REPAIR_ADVICE
+from hiveacid.sql.grammar.admin import CACHE_ADVICE
 from hiveacid.sql.native.both_catalogs import mirror_databases
 from hiveacid.sql.native.shared_gateway import NativeConnection
 from hiveacid.sql.statements import SPARK_CATALOG
@@ -136,10 +137,12 @@ class NativeCatalog(Catalog):
             super().refreshTable(tableName)
 
     def recoverPartitions(self, tableName: str) -> None:
-        """Add the partitions on disk to a table of Spark's own; UnsupportedFeatureError for a transactional one."""
-        if self._find(tableName) is not None:
-            raise UnsupportedFeatureError(f"{tableName}: {REPAIR_ADVICE}")
-        super().recoverPartitions(tableName)
+        """Add the partitions on disk to a table, as ALTER TABLE RECOVER PARTITIONS."""
+        ours = self._find(tableName)
+        if ours is None:
+            super().recoverPartitions(tableName)
+        else:
+            repair_partitions(self._native.acid.context, ours, list, add=True, drop=False)
 
     def functionExists(self, functionName: str, dbName: str | None = None) -> bool:
         """Tell whether a function exists, even if a hiveacid table has its name."""
@@ -205,10 +208,7 @@ class ChangingCatalog(NativeCatalog):
     """
 
     def createDatabase(
-        self,
-        dbName: str,
-        ifNotExists: bool = False,
-        properties: dict[str, str] | None = None,
+        self, dbName: str, ifNotExists: bool = False, properties: dict[str, str] | None = None
     ) -> None:
         """Create a database in both catalogs; the properties ``comment`` and ``location`` are its clauses."""
         others = dict(properties or {})

@@ -23,17 +23,17 @@ from hiveacid.sql.native.both_catalogs import ensure_database
 from hiveacid.sql.native.shared_gateway import NativeConnection
 from hiveacid.sql.statements import TableRef, table_ref
 from hiveacid.sql.statements.definitions import CreateTable
-from hiveacid.table.write.insert import InsertOptions, insert
+from hiveacid.table.write.insert import InsertOptions, insert, with_new_columns
 from hiveacid.table.write.publish import WriteReport
 
 # Formats of a writer that say nothing about the files: the table's own, or ORC for a new table.
 _ANY_FORMAT = frozenset({"hive", "hiveacid"})
 _REFUSED_OPTIONS = {
     "path": "create the table by CREATE TABLE ... LOCATION",
-    "mergeschema": "ALTER TABLE ... ADD COLUMNS first",
     "overwriteschema": "ALTER TABLE ... ADD COLUMNS, or DROP TABLE and create it",
     "replacewhere": "df.writeTo(name).overwrite(condition)",
 }
+_MERGE_SCHEMA = "mergeschema"
 _OFF = frozenset({"false", ""})
 
 
@@ -63,11 +63,17 @@ class TableSpec:
         written = {
             key.lower() if key.lower() in KIND_PROPERTIES else key: value
             for key, value in {**self.options, **self.properties}.items()
-            if key.lower() not in {*_REFUSED_OPTIONS, "partitionoverwritemode"}
+            if key.lower() not in {*_REFUSED_OPTIONS, _MERGE_SCHEMA, "partitionoverwritemode"}
         }
         if self.provider is not None and self.provider.lower() == "hiveacid":
             written.setdefault(TRANSACTIONAL.name, "true")
         return written
+
+    @property
+    def merge_schema(self) -> bool:
+        """Tell whether the writer adds columns that the table lacks (the option mergeSchema)."""
+        values = [value for key, value in self.options.items() if key.lower() == _MERGE_SCHEMA]
+        return any(value.lower() not in _OFF for value in values)
 
     def require_supported(self, method: str) -> None:
         """Refuse options and formats that hiveacid tables do not support. Raises UnsupportedFeatureError."""
@@ -135,11 +141,16 @@ class Target:
         """Tell whether a writer that creates a table creates a hiveacid table."""
         return makes_own_table(self.connection.context, spec.statement(self.ref))
 
-    def insert(self, method: str, frame: DataFrame, options: InsertOptions) -> WriteReport:
-        """Insert rows into the existing table."""
-        table = self.require_table()
+    def insert(
+        self, method: str, frame: DataFrame, options: InsertOptions, *, merge_schema: bool = False
+    ) -> WriteReport:
+        """Insert rows into the existing table; ``merge_schema``: add the columns that it lacks."""
+        name = self.require_table().name
         with self.statement(method) as execution:
-            return insert(execution.context, table.name, frame, options, execution.joined)
+            context, joined = execution.context, execution.joined
+            if merge_schema:
+                options = with_new_columns(context, name, frame, options, joined)
+            return insert(context, name, frame, options, joined)
 
     def create(self, method: str, frame: DataFrame, spec: TableSpec) -> WriteReport:
         """Create the table with the rows of a frame. Raises AlreadyExistsError."""

@@ -21,7 +21,7 @@ from hiveacid.core.schema.types import quote_name
 from hiveacid.errors import UnsupportedFeatureError, already_exists
 from hiveacid.sql.native.writer_targets import TableSpec, Target, WriterSession
 from hiveacid.table.write.insert import InsertOptions
-from hiveacid.table.write.merge import Merge
+from hiveacid.table.write.merge import TableMerger
 from hiveacid.table.write.update_delete import replace_rows
 
 if TYPE_CHECKING:
@@ -103,11 +103,13 @@ class NativeWriter(DataFrameWriter):
             raise UnsupportedFeatureError(
                 f"{method} takes the partitions and buckets of {target.table}: leave out partitionBy, bucketBy and clusterBy"
             )
-        self._table_spec().require_matches(method, target.require_table())
+        spec = self._table_spec()
+        spec.require_matches(method, target.require_table())
         replaces = (
             self._mode is not None and self._mode.lower() == "overwrite" if overwrite is None else overwrite
         )
-        target.insert(method, self._df, InsertOptions(overwrite=replaces))
+        options = InsertOptions(overwrite=replaces)
+        target.insert(method, self._df, options, merge_schema=spec.merge_schema)
 
     def saveAsTable(
         self,
@@ -140,9 +142,8 @@ class NativeWriter(DataFrameWriter):
         elif save_mode != "ignore":
             spec.require_matches("saveAsTable", target.require_table())
             replaces = save_mode == "overwrite"
-            target.insert(
-                "saveAsTable", self._df, InsertOptions(by_name=True, overwrite=replaces, whole=replaces)
-            )
+            inserted = InsertOptions(by_name=True, overwrite=replaces, whole=replaces)
+            target.insert("saveAsTable", self._df, inserted, merge_schema=spec.merge_schema)
 
     def _table_spec(self) -> TableSpec:
         bucketing = None
@@ -222,8 +223,12 @@ class NativeWriterV2(DataFrameWriterV2):
         elif str(column) == str(F.lit(True)) and self._is_boolean(column):  # noqa: FBT003
             self._insert(target, "overwrite", InsertOptions(by_name=True, overwrite=True, whole=True))
         else:
-            table = target.require_table()
-            self._table_spec().require_matches("overwrite", table)
+            table, spec = target.require_table(), self._table_spec()
+            spec.require_matches("overwrite", table)
+            if spec.merge_schema:
+                raise UnsupportedFeatureError(
+                    "overwrite with a condition adds no columns (mergeSchema): ALTER TABLE ... ADD COLUMNS first"
+                )
             with target.statement("overwrite") as execution:
                 replace_rows(execution.context, table.name, self._df, column, execution.joined)
 
@@ -261,8 +266,9 @@ class NativeWriterV2(DataFrameWriterV2):
         if target is None:
             self._write_by_spark(method)
         else:
-            self._table_spec().require_matches(method, target.require_table())
-            target.insert(method, self._df, options)
+            spec = self._table_spec()
+            spec.require_matches(method, target.require_table())
+            target.insert(method, self._df, options, merge_schema=spec.merge_schema)
 
     def _find_target(self, *, creates: bool = False) -> Target | None:
         """Return the hiveacid table, existing or to be created; None if the table is or will be Spark's."""
@@ -329,7 +335,7 @@ class NativeMergeWriter:
         """Merge ``source`` into a hiveacid table."""
         table = target.require_table()
         self._target = target
-        self._prepared = Merge(
+        self._prepared = TableMerger(
             target.connection.context,
             table.name,
             source,
@@ -351,17 +357,15 @@ class NativeMergeWriter:
         return _WhenNotMatchedBySource(self, condition)
 
     def withSchemaEvolution(self) -> NativeMergeWriter:
-        """Refuse schema evolution. Raises UnsupportedFeatureError."""
-        raise UnsupportedFeatureError(
-            "mergeInto: withSchemaEvolution is not supported: ALTER TABLE ... ADD COLUMNS first"
-        )
+        """Let the MERGE add columns that the target lacks."""
+        return self.with_clause(lambda merge: replace(merge, merge_schema=True))
 
     def merge(self) -> None:
         """Run the MERGE."""
         with self._target.statement("mergeInto") as execution:
             replace(self._prepared, context=execution.context, joined=execution.joined).execute()
 
-    def with_clause(self, add: Callable[[Merge], Merge]) -> NativeMergeWriter:
+    def with_clause(self, add: Callable[[TableMerger], TableMerger]) -> NativeMergeWriter:
         """Add a clause."""
         self._prepared = add(self._prepared)
         return self

@@ -4,14 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from hiveacid.sql.statements import (
-    PartitionSpec,
-    Properties,
-    Slice,
-    Statement,
-    TableRef,
-    TableStatement,
-)
+from hiveacid.sql.statements import PartitionSpec, Properties, Slice, Statement, TableRef, TableStatement
 
 
 @dataclass(frozen=True)
@@ -58,6 +51,16 @@ class ShowTables(Statement):
 
 
 @dataclass(frozen=True)
+class ShowTableTypes(Statement):
+    """SHOW [EXTENDED] TABLES [IN d] [LIKE 'pattern'] [WHERE TABLE_TYPE = 'kind']; ``extended``: with the types."""
+
+    database: str | None = None
+    pattern: str | None = None
+    kind: str | None = None
+    extended: bool = False
+
+
+@dataclass(frozen=True)
 class ShowTableExtended(ShowTables):
     """SHOW TABLE EXTENDED [IN d] LIKE 'pattern' [PARTITION (...)]; with a partition, the pattern is a table's name."""
 
@@ -69,10 +72,27 @@ class ShowViews(ShowTables):
 
 
 @dataclass(frozen=True)
+class RowChoice:
+    """[WHERE condition] [ORDER BY columns] [LIMIT n] of a SHOW; ``order_by``: the text behind ORDER BY."""
+
+    where: Slice | None = None
+    order_by: Slice | None = None
+    limit: int | None = None
+
+
+@dataclass(frozen=True)
 class ShowPartitions(TableStatement):
-    """SHOW PARTITIONS t [PARTITION (...)]."""
+    """SHOW PARTITIONS t [PARTITION (...)] [WHERE condition] [ORDER BY columns] [LIMIT n]."""
 
     partition: PartitionSpec = ()
+    choice: RowChoice = RowChoice()
+
+
+@dataclass(frozen=True)
+class ShowCreateDatabase(Statement):
+    """SHOW CREATE DATABASE d."""
+
+    name: str
 
 
 class ShowCreateTable(TableStatement):
@@ -88,18 +108,10 @@ class ShowTableProperties(TableStatement):
 
 @dataclass(frozen=True)
 class ShowColumns(TableStatement):
-    """SHOW COLUMNS IN t [IN d] [LIKE 'pattern']."""
+    """SHOW [SORTED] COLUMNS IN t [IN d] [LIKE 'pattern']."""
 
     pattern: str | None = None
-
-
-@dataclass(frozen=True)
-class RowChoice:
-    """[WHERE condition] [ORDER BY columns] [LIMIT n] of a SHOW; ``order_by``: the text behind ORDER BY."""
-
-    where: Slice | None = None
-    order_by: Slice | None = None
-    limit: int | None = None
+    is_sorted: bool = False
 
 
 @dataclass(frozen=True)

@@ -4,8 +4,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from hiveacid.core.model import Bucketing, Column, Constraint, StorageFormat, TableDefinition, TableName
-from hiveacid.core.schema.column_changes import ColumnChange
+from hiveacid.core.model import (
+    Bucketing,
+    Column,
+    Constraint,
+    ConstraintKind,
+    StorageFormat,
+    TableDefinition,
+    TableName,
+)
+from hiveacid.core.schema.evolution import ColumnChange
 from hiveacid.sql.statements import PartitionSpec, Properties, Slice, Statement, TableRef, TableStatement
 
 
@@ -136,6 +144,14 @@ class DropConstraint(TableStatement):
 
 
 @dataclass(frozen=True)
+class DropColumnConstraint(TableStatement):
+    """ALTER TABLE t ALTER [COLUMN] c DROP NOT NULL | DEFAULT (Spark)."""
+
+    column: str
+    kind: ConstraintKind
+
+
+@dataclass(frozen=True)
 class ReplaceColumns(TableStatement):
     """ALTER TABLE t REPLACE COLUMNS (...) [RESTRICT | CASCADE]; partitions get the columns with either word."""
 
@@ -198,11 +214,43 @@ class DropPartitions(TableStatement):
 
 
 @dataclass(frozen=True)
+class RepairTable(TableStatement):
+    """MSCK [REPAIR] TABLE t [ADD | DROP | SYNC PARTITIONS [PARTITION (...)]], and ALTER TABLE t RECOVER PARTITIONS.
+
+    ``add``: take in directories without a partition. ``drop``: drop partitions without a directory. Neither: only report.
+    """
+
+    add: bool = False
+    drop: bool = False
+    partition: PartitionSpec = ()
+
+
+@dataclass(frozen=True)
 class RenamePartition(TableStatement):
     """ALTER TABLE t PARTITION (...) RENAME TO PARTITION (...): both with all columns."""
 
     spec: PartitionSpec
     new_spec: PartitionSpec
+
+
+@dataclass(frozen=True)
+class CreateTag(TableStatement):
+    """ALTER TABLE t CREATE [OR REPLACE] TAG; at the version, moment or other tag, else at the present. ``retain``: seconds."""
+
+    tag: str
+    version: int | str | None = None
+    moment: Slice | None = None
+    retain: float | None = None
+    or_replace: bool = False
+    if_not_exists: bool = False
+
+
+@dataclass(frozen=True)
+class DropTag(TableStatement):
+    """ALTER TABLE t DROP TAG [IF EXISTS] name."""
+
+    tag: str
+    if_exists: bool = False
 
 
 @dataclass(frozen=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
+from hiveacid.core.model import StorageFormat
 from hiveacid.sql.statements import PartitionSpec, Slice, Statement, TableRef, TableStatement
 
 
@@ -28,7 +29,7 @@ class Insert(TableStatement):
     """INSERT INTO | OVERWRITE; ``query`` is a SELECT, VALUES, FROM, TABLE or WITH text.
 
     ``ctes``: a WITH clause before INSERT, which belongs before ``query``. ``columns``: None if the statement has no list.
-    ``by_name``: BY NAME; ``replaced``: the condition of REPLACE WHERE.
+    ``by_name``: BY NAME; ``replaced``: the condition of REPLACE WHERE; ``merge_schema``: WITH SCHEMA EVOLUTION.
     """
 
     query: Slice
@@ -39,6 +40,22 @@ class Insert(TableStatement):
     ctes: Slice | None = None
     by_name: bool = False
     replaced: Slice | None = None
+    merge_schema: bool = False
+
+    @property
+    def full_query(self) -> Slice:
+        """The query with its leading WITH clause."""
+        return _join(self.ctes, self.query)
+
+
+@dataclass(frozen=True)
+class InsertDirectory(Statement):
+    """INSERT OVERWRITE [LOCAL] DIRECTORY 'path' [ROW FORMAT ...] [STORED AS ...] query; ``ctes`` as of `Insert`."""
+
+    path: str
+    query: Slice
+    storage: StorageFormat | None = None
+    ctes: Slice | None = None
 
     @property
     def full_query(self) -> Slice:
@@ -145,7 +162,7 @@ class Merge(TableStatement):
     """MERGE INTO target USING source ON condition WHEN ...
 
     ``source`` is a table name or a query in parentheses, without its alias. ``source_columns`` are those of
-    ``AS s (a, b)``. An alias is None where none was written (a table's own name then serves).
+    ``AS s (a, b)``. An alias is None where none was written (a table's own name then serves). ``merge_schema``: WITH SCHEMA EVOLUTION.
     """
 
     source: Slice
@@ -154,6 +171,7 @@ class Merge(TableStatement):
     alias: str | None = None
     source_alias: str | None = None
     source_columns: tuple[str, ...] = ()
+    merge_schema: bool = False
 
     @property
     def inserts(self) -> bool:
@@ -173,8 +191,27 @@ class LoadData(Statement):
 
 
 @dataclass(frozen=True)
-class Restore(TableStatement):
-    """RESTORE TABLE t TO VERSION AS OF n | TIMESTAMP AS OF expression; ``write_id`` or ``moment`` is given."""
+class ExportTable(TableStatement):
+    """EXPORT TABLE t [PARTITION (...)] TO 'path'."""
 
-    write_id: int | None = None
+    path: str
+    partition: PartitionSpec = ()
+
+
+@dataclass(frozen=True)
+class ImportTable(Statement):
+    """IMPORT [[EXTERNAL] TABLE t [PARTITION (...)]] FROM 'path' [LOCATION 'path']; ``table`` is None for the exported name."""
+
+    path: str
+    table: TableRef | None = None
+    partition: PartitionSpec = ()
+    external: bool = False
+    location: str = ""
+
+
+@dataclass(frozen=True)
+class Restore(TableStatement):
+    """RESTORE TABLE t TO VERSION AS OF n | 'tag' | TIMESTAMP AS OF expression; ``version`` or ``moment`` is given."""
+
+    version: int | str | None = None
     moment: Slice | None = None

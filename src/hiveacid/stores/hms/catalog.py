@@ -9,6 +9,7 @@ from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 
+from hiveacid import errors
 from hiveacid.core.model import (
     Constraint,
     DatabaseDefinition,
@@ -21,14 +22,6 @@ from hiveacid.core.model import (
 )
 from hiveacid.core.schema.location_overlap import Place, is_same_location, place_of_database, place_of_table
 from hiveacid.core.schema.partitions import format_partition
-from hiveacid.errors import (
-    AlreadyExistsError,
-    CatalogError,
-    CommitStateUnknownError,
-    HiveAcidError,
-    NoSuchDatabaseError,
-    UnsupportedFeatureError,
-)
 from hiveacid.ports.clock import Clock
 from hiveacid.stores import refusals
 from hiveacid.stores.hms import definitions, protocol
@@ -51,7 +44,7 @@ from hiveacid.stores.hms.definitions import (
     require_format_of_table,
     require_in_place,
 )
-from hiveacid.stores.hms.metastores import PROCESSOR, Capabilities
+from hiveacid.stores.hms.metastores import Capabilities
 from hiveacid.stores.hms.thrift_structs import ThriftStruct
 from hiveacid.stores.refusals import (
     database_exists,
@@ -66,7 +59,6 @@ from hiveacid.stores.refusals import (
 logger = logging.getLogger(__name__)
 
 _INSERT_ONLY = 2  # ClientCapability.INSERT_ONLY_TABLES: without it such tables are hidden from us
-_WHO = "hiveacid"
 _MAX_ALTERED = 500  # partitions of one request, each with its definition
 _COUNT = "setStatsStateForCreateTable", b'{"enabled":true}'
 """Request to Hive 4, as Hive sends it: a new table whose directory is empty has a row count, 0, which writers add to."""
@@ -88,7 +80,7 @@ class MetastoreCatalog:
         plain_database(database.name)
         try:
             self.client.call("create_database", definitions.raw_database(database, self.owner))
-        except AlreadyExistsError:
+        except errors.AlreadyExistsError:
             raise database_exists(database.name) from None
 
     def alter_database(self, database: DatabaseDefinition) -> None:
@@ -98,11 +90,11 @@ class MetastoreCatalog:
         if before is None:
             raise no_database(database.name)
         if database.location != before.location:
-            raise UnsupportedFeatureError(
+            raise errors.UnsupportedFeatureError(
                 f"a metastore has several locations of the database {database.name}: ALTER DATABASE ... SET LOCATION in Hive"
             )
         if before.comment and not database.comment:
-            raise UnsupportedFeatureError(
+            raise errors.UnsupportedFeatureError(
                 f"a metastore removes no comment of a database: give {database.name} another one"
             )
         raw = self.client.call("get_database", database.name)
@@ -125,7 +117,7 @@ class MetastoreCatalog:
         plain_database(name)
         try:
             raw = self.client.call("get_database", name)
-        except CatalogError:
+        except errors.CatalogError:
             return None
         return definitions.database_of(raw, self._managed(raw))
 
@@ -153,7 +145,7 @@ class MetastoreCatalog:
         """
         found: list[Place] = []
         for database in self.list_databases():
-            with suppress(CatalogError):
+            with suppress(errors.CatalogError):
                 definition = self.get_database(database)
                 if definition is not None:
                     found.append(place_of_database(database, definition.location))
@@ -168,13 +160,10 @@ class MetastoreCatalog:
         return tuple(found)
 
     def _raws(self, database: str, names: list[str]) -> list[ThriftStruct]:
+        capabilities = protocol.ClientCapabilities(values=[_INSERT_ONLY])
         request = protocol.GetTablesRequest(
-            dbName=database,
-            tblNames=names,
-            capabilities=protocol.ClientCapabilities(values=[_INSERT_ONLY]),
+            dbName=database, tblNames=names, capabilities=capabilities, **self.capabilities.requests
         )
-        if self.capabilities.requests:
-            request.processorCapabilities, request.processorIdentifier = list(PROCESSOR), _WHO
         return list(self.client.call("get_table_objects_by_name_req", request).tables)
 
     def create_table(
@@ -199,7 +188,7 @@ class MetastoreCatalog:
             for constraint in table.constraints:
                 add_constraint(self.client, table.name, constraint)
         except BaseException:
-            with suppress(HiveAcidError):  # the error of the constraint is the reason
+            with suppress(errors.HiveAcidError):  # the error of the constraint is the reason
                 self.drop_raw(table.name)
             raise
 
@@ -208,18 +197,13 @@ class MetastoreCatalog:
         raw.createTime = created_at or self.clock.now() // 1000
         try:
             if self.capabilities.requests:
-                self.client.call(
-                    "create_table_req",
-                    protocol.CreateTableRequest(
-                        table=raw,
-                        envContext=_environment(QUIET),
-                        processorCapabilities=list(PROCESSOR),
-                        processorIdentifier=_WHO,
-                    ),
+                request = protocol.CreateTableRequest(
+                    table=raw, envContext=_environment(QUIET), **self.capabilities.requests
                 )
+                self.client.call("create_table_req", request)
             else:
                 self.client.call("create_table_with_environment_context", raw, _environment(QUIET))
-        except AlreadyExistsError:
+        except errors.AlreadyExistsError:
             raise table_exists(name) from None
 
     def drop_table(self, name: TableName, seen: TableDefinition | None = None) -> None:
@@ -239,7 +223,7 @@ class MetastoreCatalog:
                 return
             try:
                 self.create_table(table, empty=True)
-            except CommitStateUnknownError:
+            except errors.CommitStateUnknownError:
                 new_tables.append(table)
                 raise
 
@@ -251,7 +235,7 @@ class MetastoreCatalog:
         for table in tables:
             try:
                 retry_lost_answer(partial(self._drop_made, table))
-            except HiveAcidError as error:  # the caller reports the error before this one
+            except errors.HiveAcidError as error:  # the caller reports the error before this one
                 logger.warning("%s may be left without rows: drop it (%s)", table.name, error)
 
     def _drop_made(self, table: TableDefinition) -> None:
@@ -341,7 +325,7 @@ class MetastoreCatalog:
         if raw is None or raw.tableType not in _VIEWS:
             raise no_view(name)
         if raw.tableType != VIRTUAL:
-            raise UnsupportedFeatureError(
+            raise errors.UnsupportedFeatureError(
                 f"{name} is a materialized view of Hive, which only Hive changes or drops"
             )
         return raw
@@ -354,7 +338,9 @@ class MetastoreCatalog:
         If it is renamed, the metastore moves the directory of a managed table that lies at its default place.
         """
         if replacing is not None:
-            raise UnsupportedFeatureError(f"a metastore cannot replace the table {table.name} in one step")
+            raise errors.UnsupportedFeatureError(
+                f"a metastore cannot replace the table {table.name} in one step"
+            )
         plain_table(name)
         refusals.table(table)
         plain_table(table.name)
@@ -382,8 +368,7 @@ class MetastoreCatalog:
                 environmentContext=_environment(environment),
                 writeId=write_id,
                 validWriteIdList=own_write_id_list(name, write_id),
-                processorCapabilities=list(PROCESSOR),
-                processorIdentifier=_WHO,
+                **self.capabilities.requests,
             )
             self.client.call("alter_table_req", request)
             return
@@ -531,16 +516,13 @@ class MetastoreCatalog:
         return raw
 
     def _raw(self, name: TableName) -> ThriftStruct | None:
+        capabilities = protocol.ClientCapabilities(values=[_INSERT_ONLY])
         request = protocol.GetTableRequest(
-            dbName=name.database,
-            tblName=name.name,
-            capabilities=protocol.ClientCapabilities(values=[_INSERT_ONLY]),
+            dbName=name.database, tblName=name.name, capabilities=capabilities, **self.capabilities.requests
         )
-        if self.capabilities.requests:
-            request.processorCapabilities, request.processorIdentifier = list(PROCESSOR), _WHO
         try:
             table: ThriftStruct = self.client.call("get_table_req", request).table
-        except (NoSuchDatabaseError, CatalogError):
+        except (errors.NoSuchDatabaseError, errors.CatalogError):
             return None
         return table
 
@@ -555,7 +537,7 @@ def _require_seen(raw: ThriftStruct, seen: TableDefinition | None) -> ThriftStru
 def _require_table_kind(raw: ThriftStruct) -> ThriftStruct:
     if raw.tableType not in (MANAGED, EXTERNAL):
         kind = (raw.tableType or "thing").lower().replace("_", " ")
-        raise UnsupportedFeatureError(f"{raw.dbName}.{raw.tableName} is a {kind} of Hive, not a table")
+        raise errors.UnsupportedFeatureError(f"{raw.dbName}.{raw.tableName} is a {kind} of Hive, not a table")
     return raw
 
 

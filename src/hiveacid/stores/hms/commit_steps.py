@@ -11,19 +11,15 @@ the statement fails.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import groupby
 from types import MappingProxyType
 
-from hiveacid.core.format.names import parse_directory
+from hiveacid.core.format.names import layout_name
 from hiveacid.core.format.write_id_lists import ValidWriteIdList
 from hiveacid.core.model import Partition, TableName, TxnId, WriteId, partition_value_shown
 from hiveacid.core.transactions.commit_records import NewFiles
-from hiveacid.errors import (
-    BadDirectoryNameError,
-)
 from hiveacid.ports.transactions import Written
 from hiveacid.stores.hms import protocol
 from hiveacid.stores.hms.client import MetastoreClient
@@ -148,9 +144,6 @@ def _count(raw: ThriftStruct) -> int | None:
     return int(text) if text.isdecimal() else None
 
 
-logger = logging.getLogger(__name__)
-
-
 Values = tuple[str | None, ...]
 
 
@@ -209,14 +202,7 @@ def _information(files: NewFiles, *, replaced: bool) -> ThriftStruct:
 
 def _acid_directory(path: str) -> str | None:
     """Return the name of the base or delta that a file lies in."""
-    for name in reversed(path.split("/")[:-1]):
-        try:
-            parsed = parse_directory(name)
-        except BadDirectoryNameError:
-            continue
-        if parsed is not None:
-            return name
-    return None
+    return next((name for name in reversed(path.split("/")[:-1]) if layout_name(name)), None)
 
 
 def _sent(values: Values) -> list[str]:

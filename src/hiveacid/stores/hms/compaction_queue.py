@@ -10,6 +10,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
+from hiveacid import errors
 from hiveacid.core.compaction.queue_records import (
     DEFAULT_POOL,
     PRIVATE_POOL_PREFIX,
@@ -18,13 +19,6 @@ from hiveacid.core.compaction.queue_records import (
 )
 from hiveacid.core.model import TableDefinition, TableName, TxnId, WriteId
 from hiveacid.core.transactions.states import CompactionState
-from hiveacid.errors import (
-    CommitStateUnknownError,
-    CompactionRefusedError,
-    StoreError,
-    TransactionStateError,
-    UnsupportedFeatureError,
-)
 from hiveacid.stores import refusals
 from hiveacid.stores.hms import protocol
 from hiveacid.stores.hms.client import MetastoreClient
@@ -41,48 +35,14 @@ _ENGINE_NAME = "hiveacid"
 """Worker version, and text of SHOW COMPACTIONS in place of a Hadoop job id."""
 
 
-def enqueue_job(
-    client: MetastoreClient, capabilities: Capabilities, request: CompactionRequest, initiator: str
-) -> Compaction:
-    """Queue a job. Raises CompactionRefusedError if the same compaction waits or runs.
-
-    Raises UnsupportedFeatureError for options that a Hive 3 metastore cannot store: it would silently ignore them.
-    """
-    refusals.compaction(request)
-    plain_table(request.table)
-    message = protocol.CompactionRequest(
-        dbname=request.table.database,
-        tablename=request.table.name,
-        partitionname=plain_partition(request.partition),
-        type=_KINDS[request.kind],
-        initiatorId=initiator,
-        properties=dict(request.properties) or None,
-    )
-    if capabilities.remote_workers:
-        message.poolName = None if request.pool == DEFAULT_POOL else request.pool
-        message.numberOfBuckets, message.orderByClause = request.buckets, request.order_by
-    else:
-        _refuse_hive4_options(request)
-    answer = client.call("compact2", message)
-    # Hive 3 sends no message, only id and state of the job that is queued already
-    if answer.accepted is False:
-        partition = "" if request.partition is None else f"/{request.partition}"
-        raise CompactionRefusedError(
-            answer.errormessage
-            or f"Compaction is already scheduled with state='{answer.state}' and id={answer.id} "
-            f"for {request.table}{partition}"
-        )
-    return find_job(client, answer.id) or Compaction(answer.id, request, answer.state)
-
-
 def _refuse_hive4_options(request: CompactionRequest) -> None:
     if request.pool.startswith(PRIVATE_POOL_PREFIX):
-        raise UnsupportedFeatureError(
+        raise errors.UnsupportedFeatureError(
             f"COMPACT of {request.table} with hiveacid.compactor.here: a Hive 3 metastore gives jobs only to Hive's own "
             "workers; without that property they carry it out"
         )
     if request.kind == "rebalance" or request.pool != DEFAULT_POOL:
-        raise UnsupportedFeatureError(
+        raise errors.UnsupportedFeatureError(
             f"COMPACT of {request.table}: a Hive 3 metastore knows neither 'rebalance' nor pools"
         )
 
@@ -106,7 +66,7 @@ def next_job(client: MetastoreClient, worker: str, pool: str) -> Compaction | No
     )
     try:
         info = client.call("find_next_compact2", request).ci
-    except CommitStateUnknownError:
+    except errors.CommitStateUnknownError:
         # the job is failed, because the queue does not show its buckets and properties
         for job in list_jobs(client):
             if job.state == CompactionState.WORKING and job.worker == worker:
@@ -153,7 +113,7 @@ def mark_job(client: MetastoreClient, call: str, info: ThriftStruct, error: str 
     before = find_job(client, info.id)
     try:
         client.call(call, info)
-    except StoreError:
+    except errors.StoreError:
         now = find_job(client, info.id)
         if now is None or before is None or now.state == before.state:
             raise
@@ -228,27 +188,48 @@ class MetastoreCompactionQueue:
 
     owner: str
     get_table: Callable[[TableName], TableDefinition | None]
-    _running_jobs: dict[
-        TxnId, Compaction
-    ]  # running in this process; the queue decides which worker owns a job
-    _claimed: dict[
-        int, CompactionRequest
-    ]  # as the queue gave them, which shows neither buckets nor properties
-
-    def maintained_by_hiveacid(self) -> bool:
-        """Return False: Hive's initiator and cleaner maintain the tables."""
-        return False
+    # running in this process; the queue decides which worker owns a job
+    _running_jobs: dict[TxnId, Compaction]
+    # as the queue gave them, which shows neither buckets nor properties
+    _claimed: dict[int, CompactionRequest]
 
     def require_claimable_jobs(self) -> None:
         """See :class:`hiveacid.ports.store.CompactionQueuePort`."""
         if not self.capabilities.remote_workers:
-            raise UnsupportedFeatureError(
+            raise errors.UnsupportedFeatureError(
                 "a metastore of Hive 3 gives compactions to its own workers only: see hive.compactor.worker.threads"
             )
 
     def enqueue_compaction(self, request: CompactionRequest, initiator: str) -> Compaction:
-        """See :class:`hiveacid.ports.store.CompactionQueuePort`."""
-        return enqueue_job(self.client, self.capabilities, request, initiator)
+        """Queue a job. Raises CompactionRefusedError if the same compaction waits or runs.
+
+        Raises UnsupportedFeatureError for options that a Hive 3 metastore cannot store: it would silently ignore them.
+        """
+        refusals.compaction(request)
+        plain_table(request.table)
+        message = protocol.CompactionRequest(
+            dbname=request.table.database,
+            tablename=request.table.name,
+            partitionname=plain_partition(request.partition),
+            type=_KINDS[request.kind],
+            initiatorId=initiator,
+            properties=dict(request.properties) or None,
+        )
+        if self.capabilities.remote_workers:
+            message.poolName = None if request.pool == DEFAULT_POOL else request.pool
+            message.numberOfBuckets, message.orderByClause = request.buckets, request.order_by
+        else:
+            _refuse_hive4_options(request)
+        answer = self.client.call("compact2", message)
+        # Hive 3 sends no message, only id and state of the job that is queued already
+        if answer.accepted is False:
+            partition = "" if request.partition is None else f"/{request.partition}"
+            raise errors.CompactionRefusedError(
+                answer.errormessage
+                or f"Compaction is already scheduled with state='{answer.state}' and id={answer.id} "
+                f"for {request.table}{partition}"
+            )
+        return find_job(self.client, answer.id) or Compaction(answer.id, request, answer.state)
 
     def claim_compaction(
         self, worker: str, compaction_id: int | None = None, pool: str = DEFAULT_POOL
@@ -294,7 +275,9 @@ class MetastoreCompactionQueue:
             or (worker is not None and job.worker != _OURS + worker)
         ):
             now = "is gone" if job is None else f"is {job.state!r} and {job.worker or 'no worker'}'s"
-            raise TransactionStateError(f"compaction {compaction_id} {now}: it was taken from {worker}")
+            raise errors.TransactionStateError(
+                f"compaction {compaction_id} {now}: it was taken from {worker}"
+            )
         return job
 
     def _mark_job_compacted(self, txn_id: TxnId) -> None:
@@ -318,14 +301,10 @@ class MetastoreCompactionQueue:
         request = self._claimed.pop(compaction_id, job.request)
         mark_job(self.client, "mark_failed", job_struct(job), "its worker was stopped; queued again")
         pool = DEFAULT_POOL if request.pool.startswith(PRIVATE_POOL_PREFIX) else request.pool
-        enqueue_job(self.client, self.capabilities, replace(request, pool=pool), job.initiator or worker)
+        self.enqueue_compaction(replace(request, pool=pool), job.initiator or worker)
 
     def end_compaction(
-        self,
-        compaction_id: int,
-        state: str,
-        error: str | None = None,
-        worker: str | None = None,
+        self, compaction_id: int, state: str, error: str | None = None, worker: str | None = None
     ) -> None:
         """See :class:`hiveacid.ports.store.CompactionQueuePort`. Raises UnsupportedFeatureError for cleaning."""
         if state == CompactionState.ABORTED and self.capabilities.remote_workers:
@@ -334,7 +313,7 @@ class MetastoreCompactionQueue:
             )
             result = (answer.abortedcompacts or {}).get(compaction_id)
             if result is None or result.status != "Success":
-                raise TransactionStateError(
+                raise errors.TransactionStateError(
                     f"compaction {compaction_id}: {result.message if result else 'is not known'}"
                 )
             return
@@ -344,7 +323,7 @@ class MetastoreCompactionQueue:
             CompactionState.REFUSED: "mark_refused",
         }
         if state not in calls or not self.capabilities.remote_workers:
-            raise UnsupportedFeatureError(
+            raise errors.UnsupportedFeatureError(
                 f"compaction {compaction_id} of a Hive Metastore is the business of Hive's own services"
             )
         self._claimed.pop(compaction_id, None)

@@ -1,13 +1,17 @@
 """Names that are safe in a metastore, conversion of its definitions, and partitions, many of them per call.
 
-Unknown fields survive the way back.
+Unknown fields survive the way back. The file ``_metadata`` of EXPORT TABLE has a table and its partitions as the metastore has
+them, in Thrift's JSON. Its rules are those of Hive's ``EximUtil``, ``TableSerializer``, ``PartitionSerializer`` and
+``MetadataJson``, the same in 3.1 and 4.0. The Thrift library is not needed for it.
 """
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from types import MappingProxyType
+from typing import Any
 
 from hiveacid.config.property_definitions import LAST_DDL_TIME
 from hiveacid.core.model import (
@@ -24,12 +28,18 @@ from hiveacid.core.schema.location_overlap import is_same_location
 from hiveacid.core.schema.partitions import format_partition
 from hiveacid.core.schema.storage_formats import TEXTFILE, differs_in_layout
 from hiveacid.core.schema.types import quote_name
-from hiveacid.errors import AlreadyExistsError, CatalogError, UnsupportedFeatureError, WriteConflictError
+from hiveacid.errors import (
+    AlreadyExistsError,
+    BadFileError,
+    CatalogError,
+    UnsupportedFeatureError,
+    WriteConflictError,
+)
 from hiveacid.ports.transactions import Client
 from hiveacid.stores import refusals
 from hiveacid.stores.hms import protocol
 from hiveacid.stores.hms.client import MetastoreClient
-from hiveacid.stores.hms.thrift_structs import ThriftStruct
+from hiveacid.stores.hms.thrift_structs import ThriftStruct, missing_required_field
 from hiveacid.stores.refusals import misplaced_partition
 
 _NAME = re.compile(r"\w+", re.ASCII)
@@ -96,8 +106,7 @@ _OF_METASTORE = frozenset(
 """Properties of the metastore itself, or of other fields of a definition: hidden as table properties, and never set."""
 _LOCAL = re.compile(r"file:/+")
 _NAMED = re.compile(
-    r"SELECT (?:`[^`]+` AS `[^`]+`(?:, )?)+ FROM \((?P<query>.*)\) (?!`hiveacid_query`)`[^`]+`",
-    re.DOTALL,
+    r"SELECT (?:`[^`]+` AS `[^`]+`(?:, )?)+ FROM \((?P<query>.*)\) (?!`hiveacid_query`)`[^`]+`", re.DOTALL
 )
 """Query that Hive stores for a view with named columns; its `_c0` is Hive's name for an unnamed column."""
 _NAMESPACE = "view.catalogAndNamespace.{}"
@@ -288,11 +297,7 @@ def _raw_column(column: Column) -> ThriftStruct:
 
 def partition_of(raw: ThriftStruct) -> Partition:
     """Return a ``Partition`` of the metastore."""
-    return Partition(
-        tuple(raw.values),
-        local(raw.sd.location),
-        _shown(raw.parameters or {}),
-    )
+    return Partition(tuple(raw.values), local(raw.sd.location), _shown(raw.parameters or {}))
 
 
 def raw_partition(table: ThriftStruct, partition: Partition, now: int) -> ThriftStruct:
@@ -433,3 +438,115 @@ def require_in_place(name: TableName, new: Sequence[Partition], there: Mapping[V
 
 def _by_values(raws: Sequence[ThriftStruct] | Iterator[ThriftStruct]) -> dict[Values, Partition]:
     return {partition.values: partition for partition in map(partition_of, raws)}
+
+
+METADATA = "_metadata"
+"""Name of the file. EXPORT writes it last; a directory without it is no dump."""
+_VERSION = "0.2"
+_NAMES = {2: "tf", 3: "i8", 4: "dbl", 6: "i16", 8: "i32", 10: "i64", 11: "str"}
+_NAMES |= {12: "rec", 13: "map", 14: "set", 15: "lst"}
+"""Types of ``TJSONProtocol`` by their number."""
+
+
+def format_dump(table: TableDefinition, partitions: Sequence[Partition], now: int) -> bytes:
+    """Return the file's content; ``now`` in milliseconds."""
+    raw = raw_table(table)
+    dump = {
+        "version": _VERSION,
+        "table": _text(raw),
+        "partitions": [_text(raw_partition(raw, one, now)) for one in partitions],
+    }
+    return json.dumps(dump, ensure_ascii=False).encode()
+
+
+def parse_dump(data: bytes, path: str) -> tuple[TableDefinition, tuple[Partition, ...]]:
+    """Return the table and its partitions, with the locations that they had.
+
+    Raises BadFileError for other content, UnsupportedFeatureError for a view, a dump for replication, and a partition with another
+    format than its table.
+    """
+    try:
+        dump = json.loads(data)
+        if dump["version"].partition(".")[0] != _VERSION.partition(".")[0]:
+            raise UnsupportedFeatureError(f"{path} has the version {dump['version']}: 0.x can be read")
+        if "repl.scope" in dump:
+            raise UnsupportedFeatureError(
+                f"{path} is of a dump for replication: EXPORT TABLE without FOR REPLICATION"
+            )
+        # not strict: some of Thrift's libraries write control characters as they are
+        raw = _struct(protocol.Table, json.loads(dump["table"], strict=False))
+        raws = [_struct(protocol.Partition, json.loads(text, strict=False)) for text in dump["partitions"]]
+        problem = _problem(raw, raws)
+    except (AttributeError, LookupError, TypeError, ValueError, RecursionError) as error:
+        problem = f"{type(error).__name__}: {error}"
+    if problem:
+        raise BadFileError(f"not the metadata of EXPORT TABLE ({problem[:200]})", path=path)
+    if raw.tableType == VIRTUAL:
+        raise UnsupportedFeatureError(f"{path} is of a view, which has no rows: CREATE VIEW makes one")
+    require_format_of_table(raw, raws)
+    return table_of(raw), tuple(map(partition_of, raws))
+
+
+def _problem(raw: ThriftStruct, partitions: Sequence[ThriftStruct]) -> str | None:
+    """Return what is missing in a table and its partitions."""
+    missing = next(filter(None, map(missing_required_field, (raw, *partitions))), None)
+    keys = raw.partitionKeys or ()
+    if not missing and not all(column.name and column.type for column in (*raw.sd.cols, *keys)):
+        return "a column without a name or type"
+    is_short = not missing and any(len(one.values) != len(keys) for one in partitions)
+    return "a partition with another number of values" if is_short else missing
+
+
+def _text(struct: ThriftStruct) -> str:
+    return json.dumps(_fields(struct), ensure_ascii=False, separators=(",", ":"))
+
+
+def _fields(struct: ThriftStruct) -> dict[str, object]:
+    return {
+        str(number): {_NAMES[code]: _json(code, arguments, value)}
+        for number, code, name, arguments, _ in filter(None, struct.thrift_spec)
+        if (value := getattr(struct, name)) is not None
+    }
+
+
+def _json(code: int, arguments: Any, value: Any) -> object:
+    match _NAMES[code]:
+        case "tf":
+            return int(value)
+        case "rec":
+            return _fields(value)
+        case "lst" | "set":
+            item, inner, _ = arguments
+            return [_NAMES[item], len(value), *(_json(item, inner, one) for one in value)]
+        case "map":
+            key, _, item, inner, _ = arguments
+            values = {name: _json(item, inner, one) for name, one in value.items()}
+            return [_NAMES[key], _NAMES[item], len(values), values]
+    return value
+
+
+def _struct(kind: type[ThriftStruct], fields: dict[str, dict[str, Any]]) -> ThriftStruct:
+    """Return a struct of its JSON; unknown fields are skipped, other types than the declared ones raise an error."""
+    made = kind()
+    for number, code, name, arguments, _ in filter(None, kind.thrift_spec):
+        field = fields.get(str(number))
+        if field is not None:
+            setattr(made, name, _value(code, arguments, field[_NAMES[code]]))
+    return made
+
+
+def _value(code: int, arguments: Any, found: Any) -> object:
+    match _NAMES[code]:
+        case "rec":
+            return _struct(arguments[0], found)
+        case "lst" | "set":
+            item, inner, _ = arguments
+            return [_value(item, inner, one) for one in found[2:]]
+        case "map":
+            _, _, item, inner, _ = arguments
+            return {name: _value(item, inner, one) for name, one in found[3].items()}
+        case "str" if isinstance(found, str):
+            return found
+        case "tf" | "i8" | "i16" | "i32" | "i64" if isinstance(found, int):
+            return found
+    raise TypeError(f"{found!r} instead of {_NAMES[code]}")

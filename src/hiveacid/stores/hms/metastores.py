@@ -19,10 +19,6 @@ _HIGHEST_PORT = 65535
 _YES = ("true", "1", "yes")
 _NO = ("false", "0", "no")
 _OPTIONS = ("auth", "principal", "catalog", "tls", "ca", "timeout", "connect_timeout")
-# Hive's own words for them
-_HIVES = MappingProxyType(
-    {"hive.metastore.sasl.enabled": "sasl", "hive.metastore.kerberos.principal": "principal"}
-)
 _CATALOG = "hive"  # the only catalog for which a metastore keeps transactions, locks and compactions
 
 
@@ -57,8 +53,7 @@ def parse_metastore_url(url: str) -> MetastoreAddress:
     """Parse the URL of one or several metastores; each may repeat ``thrift://`` as in ``hive.metastore.uris``.
 
     Options: ``tls=true``, ``ca=FILE``, ``timeout=SECONDS``, ``connect_timeout=SECONDS``, ``auth=none`` or
-    ``auth=kerberos&principal=hive/_HOST@REALM`` (also as ``hive.metastore.sasl.enabled=true`` and
-    ``hive.metastore.kerberos.principal``). Raises ConfigError; UnsupportedFeatureError for passwords.
+    ``auth=kerberos&principal=hive/_HOST@REALM``. Raises ConfigError; UnsupportedFeatureError for passwords.
     """
     addresses, _, query = url.strip().partition("?")
     servers = tuple(_server(server.strip()) for server in addresses.split(",") if server.strip())
@@ -94,10 +89,7 @@ def _server(address: str) -> tuple[str, int]:
     return host, int(port or DEFAULT_PORT)
 
 
-def _with_options(servers: tuple[tuple[str, int], ...], parameters: Mapping[str, str]) -> MetastoreAddress:
-    options = {_HIVES.get(key, key): value for key, value in parameters.items()}
-    if "sasl" in options:
-        options.setdefault("auth", "kerberos" if _flag(options.pop("sasl"), "sasl") else "none")
+def _with_options(servers: tuple[tuple[str, int], ...], options: Mapping[str, str]) -> MetastoreAddress:
     unknown = sorted(set(options) - set(_OPTIONS))
     if unknown:
         raise ConfigError(
@@ -143,9 +135,9 @@ def _principal(options: Mapping[str, str]) -> str | None:
     return None
 
 
-def _flag(text: str, name: str = "tls") -> bool:
+def _flag(text: str) -> bool:
     if text.lower() not in (*_YES, *_NO):
-        raise ConfigError(f"{name}={text} in a metastore's URL: true or false")
+        raise ConfigError(f"tls={text} in a metastore's URL: true or false")
     return text.lower() in _YES
 
 
@@ -173,7 +165,8 @@ class Capabilities:
 
     ``locks``: lock types as numbers on the wire. ``txn_types``: transactions say what they are for.
     ``dynamic_rows``: a lock for partitions that are not known yet keeps its transaction from being forgotten.
-    ``requests``: create_table_req and alter_table_req with the client's capabilities. ``shared_inserts``: writers
+    ``requests``: fields of create_table_req, alter_table_req and others, by which hiveacid declares what it can do; metastores of
+    Hive 4 then show and create transactional tables. Those of Hive 3 have neither. ``shared_inserts``: writers
     that replace rows lock out readers, so that an insert needs no more than a reader's lock.
     ``remote_workers``: its compaction queue gives jobs to workers that are other processes.
     ``write_notifications``: listeners hear of a transaction's files with its write id (``add_write_notification_log``).
@@ -181,20 +174,29 @@ class Capabilities:
     """
 
     locks: Mapping[LockType, int]
+    requests: Mapping[str, object]
     txn_types: bool
     dynamic_rows: bool
-    requests: bool
     shared_inserts: bool
     remote_workers: bool
     write_notifications: bool
     layout: str
 
 
+_PROCESSOR: Mapping[str, object] = MappingProxyType(
+    {
+        "processorCapabilities": [
+            *("EXTREAD", "EXTWRITE", "HIVECACHEINVALIDATE", "HIVEFULLACIDREAD", "HIVEFULLACIDWRITE"),
+            *("HIVEMANAGEDINSERTREAD", "HIVEMANAGEDINSERTWRITE", "HIVEMANAGESTATS"),
+        ],
+        "processorIdentifier": "hiveacid",
+    }
+)
 HIVE3 = Capabilities(
     locks=MappingProxyType({**_LOCK_NUMBERS, LockType.EXCL_WRITE: _LOCK_NUMBERS[LockType.EXCLUSIVE]}),
+    requests=MappingProxyType({}),
     txn_types=False,
     dynamic_rows=False,
-    requests=False,
     shared_inserts=True,
     remote_workers=False,
     write_notifications=False,
@@ -202,26 +204,14 @@ HIVE3 = Capabilities(
 )
 HIVE4 = Capabilities(
     locks=_LOCK_NUMBERS,
+    requests=_PROCESSOR,
     txn_types=True,
     dynamic_rows=True,
-    requests=True,
     shared_inserts=False,
     remote_workers=True,
     write_notifications=True,
     layout="hive4",
 )
-
-PROCESSOR = (
-    "EXTREAD",
-    "EXTWRITE",
-    "HIVECACHEINVALIDATE",
-    "HIVEFULLACIDREAD",
-    "HIVEFULLACIDWRITE",
-    "HIVEMANAGEDINSERTREAD",
-    "HIVEMANAGEDINSERTWRITE",
-    "HIVEMANAGESTATS",
-)
-"""Client capabilities that hiveacid declares: metastores of Hive 4 then show and create transactional tables."""
 
 
 def capabilities_of(version: str) -> Capabilities:

@@ -237,13 +237,14 @@ struct AbortCompactionResponseElement { 1: i64 compactionId, 2: string status, 3
 struct AbortCompactResponse { 1: map<i64,AbortCompactionResponseElement> abortedcompacts }
 """
 
+# once: must not be sent again after a lost answer
 _CALLS = """
 string getVersion()
 string get_config_value(1: string name, 2: string defaultValue) throws (1: ConfigValSecurityException o1)
 # A lost answer leaves transactions that time out.
 OpenTxnsResponse open_txns(1: OpenTxnRequest rqst)
 void abort_txn(1: AbortTxnRequest rqst) throws (1: NoSuchTxnException o1)
-void commit_txn(1: CommitTxnRequest rqst) throws (1: NoSuchTxnException o1, 2: TxnAbortedException o2)
+once void commit_txn(1: CommitTxnRequest rqst) throws (1: NoSuchTxnException o1, 2: TxnAbortedException o2)
 GetOpenTxnsResponse get_open_txns()
 GetOpenTxnsInfoResponse get_open_txns_info()
 HeartbeatTxnRangeResponse heartbeat_txn_range(1: HeartbeatTxnRangeRequest txns)
@@ -257,17 +258,17 @@ AllocateTableWriteIdsResponse allocate_table_write_ids(1: AllocateTableWriteIdsR
 void add_dynamic_partitions(1: AddDynamicPartitions rqst)
     throws (1: NoSuchTxnException o1, 2: TxnAbortedException o2)
 void repl_tbl_writeid_state(1: ReplTblWriteIdStateRequest rqst)
-void seed_txn_id(1: SeedTxnIdRequest rqst) throws (1: MetaException o1)
+once void seed_txn_id(1: SeedTxnIdRequest rqst) throws (1: MetaException o1)
 # It can be repeated: locks of a repeated request end with the transaction, which never waits for its own.
 LockResponse lock(1: LockRequest rqst) throws (1: NoSuchTxnException o1, 2: TxnAbortedException o2)
 LockResponse check_lock(1: CheckLockRequest rqst)
     throws (1: NoSuchTxnException o1, 2: TxnAbortedException o2, 3: NoSuchLockException o3)
 void unlock(1: UnlockRequest rqst) throws (1: NoSuchLockException o1, 2: TxnOpenException o2)
 ShowLocksResponse show_locks(1: ShowLocksRequest rqst)
-CompactionResponse compact2(1: CompactionRequest rqst)
+once CompactionResponse compact2(1: CompactionRequest rqst)
 ShowCompactResponse show_compact(1: ShowCompactRequest rqst)
 # A job whose answer was lost is found by its worker's name, and marked as failed.
-OptionalCompactionInfoStruct find_next_compact2(1: FindNextCompactRequest rqst) throws (1: MetaException o1)
+once OptionalCompactionInfoStruct find_next_compact2(1: FindNextCompactRequest rqst) throws (1: MetaException o1)
 void update_compactor_state(1: CompactionInfoStruct cr, 2: i64 txn_id)
 void set_hadoop_jobid(1: string jobId, 2: i64 cq_id)
 void mark_compacted(1: CompactionInfoStruct cr) throws (1: MetaException o1)
@@ -279,10 +280,10 @@ FireEventResponse fire_listener_event(1: FireEventRequest rqst)
 WriteNotificationLogResponse add_write_notification_log(1: WriteNotificationLogRequest rqst)
 list<string> get_all_databases() throws (1: MetaException o1)
 Database get_database(1: string name) throws (1: NoSuchObjectException o1, 2: MetaException o2)
-void create_database(1: Database database)
+once void create_database(1: Database database)
     throws (1: AlreadyExistsException o1, 2: InvalidObjectException o2, 3: MetaException o3)
 void alter_database(1: string dbname, 2: Database db) throws (1: MetaException o1, 2: NoSuchObjectException o2)
-void drop_database(1: string name, 2: bool deleteData, 3: bool cascade)
+once void drop_database(1: string name, 2: bool deleteData, 3: bool cascade)
     throws (1: NoSuchObjectException o1, 2: InvalidOperationException o2, 3: MetaException o3)
 list<string> get_tables_by_type(1: string db_name, 2: string pattern, 3: string tableType)
     throws (1: MetaException o1)
@@ -301,31 +302,31 @@ ForeignKeysResponse get_foreign_keys(1: ForeignKeysRequest request)
     throws (1: MetaException o1, 2: NoSuchObjectException o2)
 UniqueConstraintsResponse get_unique_constraints(1: ConstraintsRequest request)
     throws (1: MetaException o1, 2: NoSuchObjectException o2)
-void add_primary_key(1: AddPrimaryKeyRequest req) throws (1: NoSuchObjectException o1, 2: MetaException o2)
-void add_foreign_key(1: AddForeignKeyRequest req) throws (1: NoSuchObjectException o1, 2: MetaException o2)
-void add_unique_constraint(1: AddUniqueConstraintRequest req)
+once void add_primary_key(1: AddPrimaryKeyRequest req) throws (1: NoSuchObjectException o1, 2: MetaException o2)
+once void add_foreign_key(1: AddForeignKeyRequest req) throws (1: NoSuchObjectException o1, 2: MetaException o2)
+once void add_unique_constraint(1: AddUniqueConstraintRequest req)
     throws (1: NoSuchObjectException o1, 2: MetaException o2)
-void add_not_null_constraint(1: AddNotNullConstraintRequest req)
+once void add_not_null_constraint(1: AddNotNullConstraintRequest req)
     throws (1: NoSuchObjectException o1, 2: MetaException o2)
-void add_default_constraint(1: AddDefaultConstraintRequest req)
+once void add_default_constraint(1: AddDefaultConstraintRequest req)
     throws (1: NoSuchObjectException o1, 2: MetaException o2)
-void add_check_constraint(1: AddCheckConstraintRequest req)
+once void add_check_constraint(1: AddCheckConstraintRequest req)
     throws (1: NoSuchObjectException o1, 2: MetaException o2)
-void drop_constraint(1: DropConstraintRequest req) throws (1: NoSuchObjectException o1, 2: MetaException o3)
+once void drop_constraint(1: DropConstraintRequest req) throws (1: NoSuchObjectException o1, 2: MetaException o3)
 # Hive 4
 AllTableConstraintsResponse get_all_table_constraints(1: AllTableConstraintsRequest request)
     throws (1: MetaException o1, 2: NoSuchObjectException o2)
-void create_table_with_environment_context(1: Table tbl, 2: EnvironmentContext environment_context)
+once void create_table_with_environment_context(1: Table tbl, 2: EnvironmentContext environment_context)
     throws (1: AlreadyExistsException o1, 2: InvalidObjectException o2, 3: MetaException o3, 4: NoSuchObjectException o4)
-void create_table_req(1: CreateTableRequest request)
+once void create_table_req(1: CreateTableRequest request)
     throws (1: AlreadyExistsException o1, 2: InvalidObjectException o2, 3: MetaException o3, 4: NoSuchObjectException o4)
-void drop_table_with_environment_context(1: string dbname, 2: string name, 3: bool deleteData, 4: EnvironmentContext environment_context)
+once void drop_table_with_environment_context(1: string dbname, 2: string name, 3: bool deleteData, 4: EnvironmentContext environment_context)
     throws (1: NoSuchObjectException o1, 2: MetaException o2)
-void alter_table_with_environment_context(1: string dbname, 2: string tbl_name, 3: Table new_tbl, 4: EnvironmentContext environment_context)
+once void alter_table_with_environment_context(1: string dbname, 2: string tbl_name, 3: Table new_tbl, 4: EnvironmentContext environment_context)
     throws (1: InvalidOperationException o1, 2: MetaException o2)
-AlterTableResponse alter_table_req(1: AlterTableRequest req)
+once AlterTableResponse alter_table_req(1: AlterTableRequest req)
     throws (1: InvalidOperationException o1, 2: MetaException o2)
-i32 add_partitions(1: list<Partition> new_parts)
+once i32 add_partitions(1: list<Partition> new_parts)
     throws (1: InvalidObjectException o1, 2: AlreadyExistsException o2, 3: MetaException o3)
 list<Partition> get_partitions(1: string db_name, 2: string tbl_name, 3: i16 max_parts)
     throws (1: NoSuchObjectException o1, 2: MetaException o2)
@@ -333,46 +334,17 @@ list<string> get_partition_names(1: string db_name, 2: string tbl_name, 3: i16 m
     throws (1: NoSuchObjectException o1, 2: MetaException o2)
 list<Partition> get_partitions_by_names(1: string db_name, 2: string tbl_name, 3: list<string> names)
     throws (1: MetaException o1, 2: NoSuchObjectException o2)
-void alter_partition_with_environment_context(1: string db_name, 2: string tbl_name, 3: Partition new_part, 4: EnvironmentContext environment_context)
+once void alter_partition_with_environment_context(1: string db_name, 2: string tbl_name, 3: Partition new_part, 4: EnvironmentContext environment_context)
     throws (1: InvalidOperationException o1, 2: MetaException o2)
-AlterPartitionsResponse alter_partitions_req(1: AlterPartitionsRequest req)
+once AlterPartitionsResponse alter_partitions_req(1: AlterPartitionsRequest req)
     throws (1: InvalidOperationException o1, 2: MetaException o2)
-void rename_partition(1: string db_name, 2: string tbl_name, 3: list<string> part_vals, 4: Partition new_part)
+once void rename_partition(1: string db_name, 2: string tbl_name, 3: list<string> part_vals, 4: Partition new_part)
     throws (1: InvalidOperationException o1, 2: MetaException o2)
-bool drop_partition_with_environment_context(1: string db_name, 2: string tbl_name, 3: list<string> part_vals, 4: bool deleteData, 5: EnvironmentContext environment_context)
+once bool drop_partition_with_environment_context(1: string db_name, 2: string tbl_name, 3: list<string> part_vals, 4: bool deleteData, 5: EnvironmentContext environment_context)
     throws (1: NoSuchObjectException o1, 2: MetaException o2)
 """
 
-_NOT_REPEATABLE = frozenset(
-    {
-        "add_check_constraint",
-        "add_default_constraint",
-        "add_foreign_key",
-        "add_not_null_constraint",
-        "add_partitions",
-        "add_primary_key",
-        "add_unique_constraint",
-        "alter_partition_with_environment_context",
-        "alter_partitions_req",
-        "alter_table_req",
-        "alter_table_with_environment_context",
-        "commit_txn",
-        "compact2",
-        "create_database",
-        "create_table_req",
-        "create_table_with_environment_context",
-        "drop_constraint",
-        "drop_database",
-        "drop_partition_with_environment_context",
-        "drop_table_with_environment_context",
-        "find_next_compact2",
-        "rename_partition",
-        "seed_txn_id",
-    }
-)
-"""Calls that must not be sent again after a lost answer."""
-
-_INTERFACE = parse_interface(_STRUCTS + _CALLS, _NOT_REPEATABLE)
+_INTERFACE = parse_interface(_STRUCTS + _CALLS)
 METHODS = _INTERFACE.calls
 
 

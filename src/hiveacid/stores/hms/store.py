@@ -9,6 +9,7 @@ from dataclasses import replace
 from functools import partial
 from itertools import groupby
 
+from hiveacid import errors
 from hiveacid.config import Settings, setting_definitions
 from hiveacid.core.format.write_id_lists import ValidWriteIdList
 from hiveacid.core.model import TableDefinition, TableKind, TableName, TxnId, WriteId
@@ -19,16 +20,8 @@ from hiveacid.core.transactions.locks_and_conflicts import (
     LockState,
     LockType,
 )
-from hiveacid.errors import (
-    CommitStateUnknownError,
-    HiveAcidError,
-    StoreUnavailableError,
-    UnsupportedFeatureError,
-    WriteConflictError,
-)
 from hiveacid.ports.catalog import NO_CHANGES, CatalogChanges
 from hiveacid.ports.clock import Clock, SystemClock
-from hiveacid.ports.store import streams_refused
 from hiveacid.ports.transactions import (
     SNAPSHOT_ONLY,
     Begun,
@@ -97,6 +90,10 @@ class MetastoreStore(MetastoreTransactions, MetastoreLocks, MetastoreCompactionQ
         """Apply limits from settings; time-outs are the metastore's own."""
         self._limits = Limits.of(settings)
         self._dml_events = settings.get(setting_definitions.DML_EVENTS)
+
+    def maintained_by_hiveacid(self) -> bool:
+        """Return False: Hive's initiator and cleaner maintain the tables."""
+        return False
 
     def layout_level(self) -> str:
         """Return the layout level that the metastore's version of Hive reads."""
@@ -240,9 +237,9 @@ class MetastoreStore(MetastoreTransactions, MetastoreLocks, MetastoreCompactionQ
             seconds = setting_definitions.TXN_TIMEOUT.parse(
                 self._setting(setting_definitions.TXN_TIMEOUT.name)
             )
-        except StoreUnavailableError:
+        except errors.StoreUnavailableError:
             raise
-        except HiveAcidError:
+        except errors.HiveAcidError:
             return None
         if seconds <= 0:
             return None
@@ -263,17 +260,17 @@ class MetastoreStore(MetastoreTransactions, MetastoreLocks, MetastoreCompactionQ
         As in Hive, they exist for a moment without rows. A new table is dropped if the commit fails.
         """
         refusals.changes(changes)
-        if batch is not None:
-            raise streams_refused(batch.stream)
+        if batch is not None:  # it is a row of a table (`table.write.stream_progress`)
+            raise errors.UnsupportedFeatureError(f"stream {batch.stream}: a Hive Metastore keeps no progress")
         new_tables: list[TableDefinition] = []
         counted: list[CountedWrites] = []
         try:
             self._before_commit(txn_id, changes, written, new_tables, counted)
             wrote = bool(written) or bool(self._recorded_writes.get(txn_id))
             commit_txn(self.client, txn_id, wrote=wrote)
-        except CommitStateUnknownError:
+        except errors.CommitStateUnknownError:
             raise  # the new tables may be in use by now
-        except HiveAcidError:
+        except errors.HiveAcidError:
             self.drop_created_tables(new_tables)
             self._take_back(counted)
             raise
@@ -308,7 +305,7 @@ class MetastoreStore(MetastoreTransactions, MetastoreLocks, MetastoreCompactionQ
 
     def commits(self, table: TableName, after: int | None = None) -> tuple[CommitRecord, ...]:  # noqa: ARG002
         """See :class:`hiveacid.ports.transactions.TransactionPort`. Raises UnsupportedFeatureError: none are kept."""
-        raise UnsupportedFeatureError(
+        raise errors.UnsupportedFeatureError(
             f"{table}: a Hive Metastore does not tell when its transactions committed: read as of a write id"
         )
 
@@ -347,7 +344,7 @@ class MetastoreStore(MetastoreTransactions, MetastoreLocks, MetastoreCompactionQ
                     # without rows as yet: those that are written are counted later
                     partial(self.add_partitions, name, [new.partition for new in news], empty=True)
                 )
-        except WriteConflictError as error:
+        except errors.WriteConflictError as error:
             self.abort_txns([txn_id], str(error))
             raise
 
@@ -378,7 +375,7 @@ class MetastoreStore(MetastoreTransactions, MetastoreLocks, MetastoreCompactionQ
         for writes in counted:
             try:
                 self._count(writes, writes.take_back)
-            except HiveAcidError:  # the caller reports the error before this one
+            except errors.HiveAcidError:  # the caller reports the error before this one
                 logger.warning("the row count of %s may be wrong: ANALYZE it", writes.table, exc_info=True)
 
     def _own_write_id(self, txn_id: TxnId, table: TableName) -> WriteId:

@@ -7,7 +7,7 @@ Types have the numbers of the binary protocol; structs have the tuples that the 
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -37,7 +37,7 @@ _SIMPLE_KINDS: Mapping[str, Kind] = MappingProxyType(
 )
 _COMMENT = re.compile(r"#.*")
 _STRUCT_DECLARATION = re.compile(r"struct (\w+) \{(.*?)\}", re.DOTALL)
-_CALL_DECLARATION = re.compile(r"(?<!\S)(\S++) (\w++)\(([^)]*+)\)(?:\s++throws \(([^)]*+)\))?")
+_CALL_DECLARATION = re.compile(r"(?<!\S)(once )?+(\S++) (\w++)\(([^)]*+)\)(?:\s++throws \(([^)]*+)\))?")
 _FIELD_DECLARATION = re.compile(r"\b(\d++): (required )?(\S++) (\w+)")
 
 
@@ -152,11 +152,11 @@ class Interface:
     calls: Mapping[str, Method]
 
 
-def parse_interface(text: str, not_repeatable: Collection[str] = ()) -> Interface:
+def parse_interface(text: str) -> Interface:
     """Parse declarations of structs and then calls, in Thrift's language; a struct is declared before its use.
 
     Fields that are read without a check are ``required``: an answer that lacks one is of no use
-    (`missing_required_field`). ``not_repeatable``: calls that must not be repeated after a lost answer.
+    (`missing_required_field`). A call behind the word ``once`` must not be repeated after a lost answer.
     """
     text = _COMMENT.sub("", text)
     structs: dict[str, type[ThriftStruct]] = {}
@@ -166,7 +166,7 @@ def parse_interface(text: str, not_repeatable: Collection[str] = ()) -> Interfac
         )
         structs[name] = _struct(name, _fields(body, structs), required)
     calls = {}
-    for answer, name, arguments, errors in _CALL_DECLARATION.findall(_STRUCT_DECLARATION.sub("", text)):
+    for once, answer, name, arguments, errors in _CALL_DECLARATION.findall(_STRUCT_DECLARATION.sub("", text)):
         raised = {int(number): kind for number, _, kind, _ in _FIELD_DECLARATION.findall(errors)}
         fields = [(number, f"o{number}", _struct_kind(ExceptionMessage)) for number in raised]
         kind = None if answer == "void" else _kind(answer, structs)
@@ -179,7 +179,7 @@ def parse_interface(text: str, not_repeatable: Collection[str] = ()) -> Interfac
             _struct("Arguments", _fields(arguments, structs)),
             _struct("Answer", fields, required),
             MappingProxyType(raised),
-            name not in not_repeatable,
+            not once,
         )
     return Interface(MappingProxyType(structs), MappingProxyType(calls))
 

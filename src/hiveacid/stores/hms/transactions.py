@@ -12,21 +12,12 @@ from dataclasses import replace
 from itertools import groupby
 from typing import Protocol
 
+from hiveacid import errors
 from hiveacid.config.property_definitions import TRANSACTIONAL, TRANSACTIONAL_PROPERTIES
 from hiveacid.core.format.write_id_lists import NO_OPEN_ID, ValidTxnList, ValidWriteIdList
 from hiveacid.core.model import LAST_ID, TableDefinition, TableName, TxnId, WriteId
 from hiveacid.core.transactions.locks_and_conflicts import LockComponent, LockType
 from hiveacid.core.transactions.states import TransactionState
-from hiveacid.errors import (
-    CommitStateUnknownError,
-    HiveAcidError,
-    NoSuchTransactionError,
-    StoreError,
-    StoreUnavailableError,
-    TransactionAbortedError,
-    TransactionStateError,
-    UnsupportedFeatureError,
-)
 from hiveacid.ports.clock import Clock
 from hiveacid.ports.store import WarehouseStore
 from hiveacid.ports.transactions import (
@@ -155,7 +146,7 @@ class MetastoreTransactions:
         distinct_ids = sorted(set(txn_ids))
         try:
             allocated = _allocate(self.client, distinct_ids, table)
-        except HiveAcidError:
+        except errors.HiveAcidError:
             # No Hive version says usefully that a transaction has ended, or that only some already have an id: find it out.
             txns = self.valid_txns()
             for txn_id in distinct_ids:
@@ -240,7 +231,7 @@ def _fetch_write_id_lists(
                 id_lists[table] = write_id_list(table, raw)
     missing_names = [name for name in plain_names if name not in id_lists]
     if missing_names:
-        raise StoreError(f"the metastore gave no write ids of {missing_names[0]}")
+        raise errors.StoreError(f"the metastore gave no write ids of {missing_names[0]}")
     return id_lists
 
 
@@ -253,7 +244,7 @@ def _allocate(client: MetastoreClient, txn_ids: Sequence[TxnId], table: TableNam
         int(allocation.txnId): WriteId(checked_id(allocation.writeId)) for allocation in answer.txnToWriteIds
     }
     if not set(allocated).issuperset(txn_ids):
-        raise StoreError(
+        raise errors.StoreError(
             f"the metastore gave write ids of {table} to {sorted(allocated)}, not to {list(txn_ids)}"
         )
     return allocated
@@ -279,37 +270,37 @@ def commit_txn(client: MetastoreClient, txn_id: TxnId, *, wrote: bool) -> None:
     request = protocol.CommitTxnRequest(txnid=txn_id, exclWriteEnabled=False)
     try:
         client.call("commit_txn", request)
-    except CommitStateUnknownError as lost:
+    except errors.CommitStateUnknownError as lost:
         try:
             client.call("commit_txn", request)
-        except NoSuchTransactionError:
+        except errors.NoSuchTransactionError:
             if wrote:
                 raise lost from None
-        except StoreError:
+        except errors.StoreError:
             # StoreUnavailableError would suggest that nothing was committed, but the first call may have committed
             if wrote:
                 raise lost from None
             raise
-    except NoSuchTransactionError as error:
+    except errors.NoSuchTransactionError as error:
         if wrote or _state(txn_list(client.call("get_open_txns")), txn_id) != TransactionState.COMMITTED:
-            raise NoSuchTransactionError(
+            raise errors.NoSuchTransactionError(
                 f"transaction {txn_id} is not known: it was never opened, or ended long ago"
             ) from error
-    except StoreUnavailableError:
+    except errors.StoreUnavailableError:
         raise  # nothing was sent
-    except StoreError as refused:
+    except errors.StoreError as refused:
         _require_committed_although(refused, client, txn_id)
 
 
-def _require_committed_although(refused: StoreError, client: MetastoreClient, txn_id: TxnId) -> None:
+def _require_committed_although(refused: errors.StoreError, client: MetastoreClient, txn_id: TxnId) -> None:
     """Raise ``refused`` unless the transaction has committed.
 
     An internal error of a metastore may come after its commit: from a listener, or from its database.
     """
     try:
         state = _state(txn_list(client.call("get_open_txns")), txn_id)
-    except StoreError as error:
-        raise CommitStateUnknownError(
+    except errors.StoreError as error:
+        raise errors.CommitStateUnknownError(
             f"commit_txn failed ({refused}), and the state of transaction {txn_id} could not be read afterwards; it may be "
             "committed: look before you try again"
         ) from error
@@ -325,7 +316,7 @@ def abort_txns(client: MetastoreClient, txn_ids: Sequence[TxnId]) -> tuple[TxnId
     for txn_id in sorted(set(txn_ids) & running):
         try:
             client.call("abort_txn", protocol.AbortTxnRequest(txnid=txn_id))
-        except (NoSuchTransactionError, TransactionAbortedError, TransactionStateError):
+        except (errors.NoSuchTransactionError, errors.TransactionAbortedError, errors.TransactionStateError):
             continue  # it ended meanwhile
         ended_txns.append(txn_id)
     return tuple(ended_txns)
@@ -346,7 +337,9 @@ def split_by_aborted_bits(ids: Sequence[int], bits: bytes | None) -> tuple[tuple
 def checked_id(number: int) -> int:
     """Return an id of a metastore's answer. Raises StoreError for an id that no metastore allocates."""
     if not 0 <= number <= LAST_ID:
-        raise StoreError(f"the metastore answered with the id {number}, which is not between 0 and {LAST_ID}")
+        raise errors.StoreError(
+            f"the metastore answered with the id {number}, which is not between 0 and {LAST_ID}"
+        )
     return number
 
 
@@ -412,7 +405,7 @@ def seed_write_ids(
         raise ids_given(table)
     first = int(min(ids, default=WriteId(high_watermark + 1)))
     if high_watermark - first >= MOST_SINGLY:
-        raise UnsupportedFeatureError(
+        raise errors.UnsupportedFeatureError(
             f"{table}: write id {first} was aborted, and {high_watermark - first} came after it; a metastore can be told "
             f"of {MOST_SINGLY} at most: compact the table and let the cleaner do its work first"
         )
@@ -429,7 +422,7 @@ def seed_write_ids(
     for start in range(first, int(high_watermark) + 1, _BATCH):
         _spend(store, client, table, range(start, min(start + _BATCH, int(high_watermark) + 1)), lost_ids)
     if _top(store, table) != high_watermark:
-        raise StoreError(
+        raise errors.StoreError(
             f"the metastore gives write ids of {table} from {_top(store, table)} on, not {high_watermark}"
         )
 
@@ -469,7 +462,9 @@ def _spend(store: SeededStore, client: Client, table: TableName, ids: range, los
     allocated = store.allocate_write_ids(txn_ids, table)
     if list(allocated) != list(ids):
         store.abort_txns(txn_ids, "write ids came from somewhere else")
-        raise StoreError(f"write ids of {table} were allocated by another client while they were seeded")
+        raise errors.StoreError(
+            f"write ids of {table} were allocated by another client while they were seeded"
+        )
     for txn_id, write_id in zip(txn_ids, allocated, strict=True):
         if write_id not in lost:
             store.commit_txn(txn_id)
@@ -491,7 +486,7 @@ def seed_txns(store: SeededStore, client: Client, high_watermark: TxnId) -> None
     if store.valid_txns().high_watermark >= high_watermark:
         return
     if not store.capabilities.txn_types:
-        raise UnsupportedFeatureError(
+        raise errors.UnsupportedFeatureError(
             f"transaction ids up to {high_watermark} cannot be adopted by a Hive 3 metastore, which assigns its own"
         )
     store.client.call("seed_txn_id", protocol.SeedTxnIdRequest(seedTxnId=high_watermark))

@@ -11,7 +11,7 @@ import socket
 import struct
 import time
 from io import BytesIO
-from typing import Any, Protocol
+from typing import Any
 
 from hiveacid.errors import ConfigError, StoreError
 
@@ -20,22 +20,6 @@ LARGEST_ANSWER = 512 << 20
 MOST_ITEMS = 2 << 20
 """Most items of one list, set or map: the Thrift library allocates the announced number before it reads the first."""
 _PIECE = 1 << 18  # bytes of one read at most
-
-
-class ByteStream(Protocol):
-    """A connection that may sign or encrypt what it carries."""
-
-    def read(self, size: int) -> bytes:
-        """Return at most ``size`` bytes, at least one. Raises OSError, EOFError."""
-
-    def write(self, data: bytes) -> None:
-        """Send ``data``, or keep it until `flush`."""
-
-    def flush(self) -> None:
-        """Send the kept bytes."""
-
-    def close(self) -> None:
-        """Close the connection."""
 
 
 class TimedSocket:
@@ -87,7 +71,7 @@ class TimedSocket:
 class Transport:
     """Buffered transport that the Thrift library reads from and writes to (its ``CReadableTransport``)."""
 
-    def __init__(self, below: ByteStream) -> None:
+    def __init__(self, below: TimedSocket | SaslTransport) -> None:
         self._below = below
         self._out = BytesIO()
         self.cstringio_buf = BytesIO()  # the library's compiled half reads from it
@@ -224,9 +208,7 @@ class SaslTransport:
         name, flags = gssapi.Name(principal, gssapi.NameType.kerberos_principal), gssapi.RequirementFlag
         layers = flags.integrity | flags.confidentiality | flags.out_of_sequence_detection
         self._context = gssapi.SecurityContext(
-            name=name,
-            usage="initiate",
-            flags=flags.mutual_authentication | layers,
+            name=name, usage="initiate", flags=flags.mutual_authentication | layers
         )
         first = self._context.step() or b""
         self._say(_START, MECHANISM)

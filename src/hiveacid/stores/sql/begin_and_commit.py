@@ -166,10 +166,7 @@ class CommitTxn(SqlBase):
     ) -> None:
         """Commit, all or nothing; a conflict aborts the transaction in the same database transaction."""
         refusals.changes(changes)
-        writes, operations = (
-            refusals.written(written),
-            refusals.storable_operations(operations),
-        )
+        writes, operations = (refusals.written(written), refusals.storable_operations(operations))
         database = self._database
         answer = tried = False
         refused = None
@@ -270,7 +267,7 @@ def _commit(
     if written_now and rows[0].kind == TxnKind.READ_ONLY.value:
         raise refusals.read_only(txn_id)
     now = database.now()
-    stale = None if batch is None else commit_records.batch_refusal(connection, batch)
+    stale = _stale(connection, txn_id, rows[0].kind, batch)
     if stale is not None:
         end_txns(connection, [txn_id], "abort", now, str(stale), stale.code)
         return stale
@@ -308,6 +305,15 @@ def _commit(
     return None
 
 
+def _stale(
+    connection: Connection, txn_id: TxnId, kind: str, batch: StreamBatch | None
+) -> TransactionAbortedError | None:
+    """Return why the work of a transaction belongs to another one by now, None if it does not."""
+    if kind == TxnKind.COMPACTION.value and compaction_queue.is_job_lost(connection, txn_id):
+        return refusals.compaction_lost(txn_id)
+    return None if batch is None else commit_records.batch_refusal(connection, batch)
+
+
 _WITH_CHANGES = (
     select(
         txns.c.state,
@@ -335,11 +341,7 @@ _MARK = place_in_sequence(bindparam("id", type_=BigInteger), bindparam("sequence
 
 
 def _refusal(
-    database: Database,
-    connection: Connection,
-    txn_id: TxnId,
-    row: NamedRow,
-    own_changes: Sequence[Change],
+    database: Database, connection: Connection, txn_id: TxnId, row: NamedRow, own_changes: Sequence[Change]
 ) -> str | None:
     """Return why a transaction cannot commit after those that committed since its snapshot, None if it can.
 

@@ -38,7 +38,7 @@ from hiveacid.core.transactions.locks_and_conflicts import LockState
 from hiveacid.errors import WriteConflictError
 from hiveacid.ports.catalog import CatalogChanges
 from hiveacid.stores import refusals
-from hiveacid.stores.sql import commit_records, file_records
+from hiveacid.stores.sql import commit_records, compaction_queue, file_records
 from hiveacid.stores.sql.database import Database, SqlBase, chunks, write_exactly_once
 from hiveacid.stores.sql.schema import (
     StoredLocations,
@@ -234,15 +234,14 @@ class SqlCatalog(SqlBase):
         """Return all partitions, sorted by values."""
         refusals.table_name(name)
 
-        def work(connection: Connection) -> list[Partition]:
-            locations = self._database.locations
-            texts = connection.scalars(_PARTITIONS, table_parameters(name))
-            stored = [partition_of(text, locations) for text in texts]
-            if not stored:
+        def work(connection: Connection) -> Sequence[str]:
+            texts = connection.scalars(_PARTITIONS, table_parameters(name)).all()
+            if not texts:
                 require_table(self._database, connection, name)
-            return stored
+            return texts
 
-        return tuple(sorted(self._database.read(work), key=lambda partition: partition.key))
+        texts = self._database.read(work)
+        return self._listed.read(name, texts, self._database.locations)
 
     def list_partition_names(self, name: TableName) -> frozenset[str]:
         """Return the names of all partitions."""
@@ -396,6 +395,7 @@ def _rename(connection: Connection, old: TableName, new: TableName) -> None:
 
     A waiting statement looks its table up by the old name once it is granted. It then needs a lock on that name.
     """
+    compaction_queue.requeue_claimed_jobs(connection, old)
     for table in _ABOUT_TABLES:
         connection.execute(
             update(table).where(is_of_table(table)).values(table_columns(new)), table_parameters(old)

@@ -136,8 +136,7 @@ _EARLIER = commits.alias()
 _LATEST = (
     select(_EARLIER.c.committed)
     .where(
-        _EARLIER.c.database_name == write_ids.c.database_name,
-        _EARLIER.c.table_name == write_ids.c.table_name,
+        _EARLIER.c.database_name == write_ids.c.database_name, _EARLIER.c.table_name == write_ids.c.table_name
     )
     .order_by(_EARLIER.c.committed.desc())
     .limit(1)
@@ -314,12 +313,7 @@ def _progress(stream: StreamKey, row: NamedRow) -> StreamProgress:
 
 def _row(table: TableName, progress: StreamProgress) -> dict[str, object]:
     key = progress.stream
-    return {
-        **table_columns(table),
-        "digest": _parameters(key)["of"],
-        "query": key.query,
-        **_values(progress),
-    }
+    return {**table_columns(table), "digest": _parameters(key)["of"], "query": key.query, **_values(progress)}
 
 
 def _values(progress: StreamProgress) -> dict[str, object]:

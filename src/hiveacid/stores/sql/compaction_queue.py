@@ -95,14 +95,10 @@ def compaction_from_row(row: RowMapping) -> Compaction:
     return Compaction(request=request, **values)
 
 
-def request_columns(request: CompactionRequest) -> dict[str, object]:
-    """Convert a request to columns of its row."""
-    return {
-        **table_columns(request.table),
-        "partition_name": request.partition,
-        "properties": json.dumps(request.properties) if request.properties else None,
-        **{name: getattr(request, name) for name in _REQUEST_COLUMNS},
-    }
+def is_job_lost(connection: Connection, txn_id: TxnId) -> bool:
+    """Tell whether a transaction has started a job that is not its own any more; else lock the job until the commit."""
+    jobs = connection.execute(JOBS_OF_TXNS.with_for_update(), {"ids": [txn_id]}).all()
+    return not jobs and connection.scalar(_TRACE, {"txn_id": txn_id}) is not None
 
 
 def finish_committed_job(connection: Connection, txn_id: TxnId, now: int | None) -> None:
@@ -116,6 +112,19 @@ def finish_committed_job(connection: Connection, txn_id: TxnId, now: int | None)
         update_job(connection, row["id"], values, now)
 
 
+def requeue_claimed_jobs(connection: Connection, table: TableName) -> None:
+    """Put the claimed jobs of a table that gets another name back into the queue: their workers know the old name.
+
+    These wait for the lock that RENAME holds, and another table may have the name when they get it.
+    """
+    for row in connection.execute(_CLAIMED, table_parameters(table)).mappings().all():
+        job = compaction_from_row(row)
+        update_job(connection, job.id, requeued_columns(job) | {"claims": job.claims - 1}, None)
+
+
+_CLAIMED = SELECT_JOBS.where(
+    is_of_table(compactions), compactions.c.state == CompactionState.WORKING
+).with_for_update()
 JOBS_OF_TXNS = SELECT_JOBS.where(
     compactions.c.txn_id.in_(bindparam("ids", expanding=True)),
     compactions.c.state.in_((CompactionState.WORKING, CompactionState.READY_FOR_CLEANING)),
@@ -172,8 +181,7 @@ _ABANDONED = SELECT_JOBS.where(
             compactions.c.started < NOW - bindparam("claimed", type_=BigInteger),
         ),
         and_(
-            ~is_open(compactions.c.txn_id),
-            compactions.c.started < NOW - bindparam("begun", type_=BigInteger),
+            ~is_open(compactions.c.txn_id), compactions.c.started < NOW - bindparam("begun", type_=BigInteger)
         ),
         select(txns.c.id)
         .where(
@@ -300,11 +308,7 @@ class CompactionQueue(SqlBase):
         write_exactly_once(self._database, work)
 
     def end_compaction(
-        self,
-        compaction_id: int,
-        state: str,
-        error: str | None = None,
-        worker: str | None = None,
+        self, compaction_id: int, state: str, error: str | None = None, worker: str | None = None
     ) -> None:
         """Move a job to its next state."""
 
@@ -360,14 +364,25 @@ class CompactionQueue(SqlBase):
 def _insert(
     database: Database, connection: Connection, request: CompactionRequest, values: Mapping[str, object]
 ) -> Compaction:
-    row = {**request_columns(request), **values, "claims": 0, "cleanings": 0, "enqueued": NOW}
+    row = {
+        **table_columns(request.table),
+        "partition_name": request.partition,
+        "properties": json.dumps(request.properties) if request.properties else None,
+        **{name: getattr(request, name) for name in _REQUEST_COLUMNS},
+        **values,
+        "claims": 0,
+        "cleanings": 0,
+        "enqueued": NOW,
+    }
     result = connection.execute(insert(compactions).values(row), {"now": database.now()})
     (number,) = result.inserted_primary_key or (None,)
     return compaction_from_row(connection.execute(SELECT_JOB, {"id": number}).mappings().one())
 
 
 _IS_ABORTED = select(txns.c.id).where(txns.c.id == bindparam("txn_id"), txns.c.state == ABORTED)
-_DELETE_TRACE = delete(written).where(written.c.txn_id == bindparam("txn_id"), written.c.operation == "c")
+_OWN_TRACE = written.c.txn_id == bindparam("txn_id", type_=BigInteger), written.c.operation == "c"
+_TRACE = select(written.c.txn_id).where(*_OWN_TRACE)
+_DELETE_TRACE = delete(written).where(*_OWN_TRACE)
 
 _IN_QUEUE = SELECT_JOBS.where(
     compactions.c.state.in_((*UNDER_WAY, CompactionState.READY_FOR_CLEANING)), is_of_table(compactions)

@@ -17,7 +17,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import count, islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 from urllib.parse import parse_qsl, quote, quote_plus
 
 from sqlalchemy import (
@@ -41,6 +41,7 @@ from sqlalchemy.exc import (
     NoSuchModuleError,
     SQLAlchemyError,
 )
+from sqlalchemy.pool import ConnectionPoolEntry
 from sqlalchemy.sql.elements import ColumnElement
 
 from hiveacid.core.model import TxnId
@@ -55,10 +56,7 @@ from hiveacid.errors import (
 from hiveacid.ports.clock import Clock
 from hiveacid.stores.refusals import Limits, RetryDeadlines
 from hiveacid.stores.sql.dialects import Durability, ErrorKind, database_now, dialect_of
-from hiveacid.stores.sql.schema import StoredLocations, idempotency_marks, txns
-
-if TYPE_CHECKING:
-    from sqlalchemy.pool import ConnectionPoolEntry
+from hiveacid.stores.sql.schema import ListedPartitions, StoredLocations, idempotency_marks, txns
 
 logger = logging.getLogger(__name__)
 
@@ -441,6 +439,7 @@ class SqlBase:
         self._database = database
         self._limits = limits
         self._clock = clock
+        self._listed = ListedPartitions()
 
 
 class _LostCommit(Exception):  # noqa: N818 - never leaves this module

@@ -1,6 +1,6 @@
 """Figures that the services record over time, and the counts of transactions and conflicts.
 
-Rows follow the table as those of commits do. The incarnation tells those of a table that was dropped while it was measured.
+RENAME moves the rows, as those of commits. The incarnation leaves out those of an earlier table of the name.
 The figures of the whole store have a row without a name.
 """
 
@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 
 from sqlalchemy import BigInteger, Connection, and_, bindparam, delete, func, insert, or_, select, update
 
-from hiveacid.core.compaction.figure_history import FigureRecord, superseded_records
+from hiveacid.core.compaction.advice import FigureRecord, superseded_records
 from hiveacid.core.model import TableDefinition, TableName
 from hiveacid.stores.refusals import CONFLICT
 from hiveacid.stores.sql.database import NOW, SqlBase, write_exactly_once
@@ -108,7 +108,7 @@ class FigureHistory(SqlBase):
         return {TableName(row.database_name, row.table_name): _record(row) for row in rows}
 
     def count_transactions(self) -> tuple[int, int]:
-        """Count by the highest id, the dropped rows of refused transactions, and those that are there."""
+        """Count transactions by the highest id; conflicts by the counter of dropped rows plus the rows still there."""
         row = self._database.read(lambda connection: connection.execute(_COUNTS).one())
         return row.begun, row.conflicts
 

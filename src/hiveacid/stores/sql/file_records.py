@@ -7,18 +7,23 @@ commit records nothing for a new table of its name.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from operator import attrgetter
 from typing import Any
 
-from sqlalchemy import BigInteger, Connection, Select, and_, bindparam, delete, insert, select, union
+from sqlalchemy import BigInteger, Connection, Select, and_, bindparam, delete, func, insert, select, union
 from sqlalchemy.sql.elements import ColumnElement
 
 from hiveacid.core.model import Partition, TableDefinition, TableKind, TableName, TxnId
 from hiveacid.core.snapshot.file_records import (
+    LONGEST_FIRST_PART,
+    NO_PLACES,
     RecordedDirectory,
+    RecordedPlaces,
     TableRecords,
-    directory_of_text,
+    directories_of_texts,
     directory_text,
+    first_part,
 )
 from hiveacid.stores import refusals
 from hiveacid.stores.sql.database import Database, SqlBase, chunks, write_exactly_once
@@ -27,6 +32,7 @@ from hiveacid.stores.sql.schema import (
     is_of_same_table,
     is_of_table,
     place_of_values,
+    recorded_place,
     recorded_tables,
     table_columns,
     table_parameters,
@@ -102,55 +108,70 @@ _FORGET = delete(files).where(
     files.c.place == bindparam("of_place"),
     files.c.directory.in_(bindparam("directories", expanding=True)),
 )
-# One row without a directory tells that a marked table has none.
-_ALL = (
-    select(files.c.place, files.c.directory, files.c.content)
-    .select_from(recorded_tables.outerjoin(files, is_of_same_table(files, recorded_tables)))
-    .where(is_of_table(recorded_tables))
-)
-_SOME = (
-    select(files.c.place, files.c.directory, files.c.content)
-    .select_from(
-        recorded_tables.outerjoin(
-            files,
-            and_(
-                is_of_same_table(files, recorded_tables),
-                files.c.place.in_(bindparam("places", expanding=True)),
-            ),
-        )
+
+
+def _query(content: ColumnElement[Any]) -> Select[Any]:
+    """Return the query of directories in some places; one row without a directory tells that a marked table has none there."""
+    in_places = and_(
+        is_of_same_table(files, recorded_tables), files.c.place.in_(bindparam("places", expanding=True))
     )
-    .where(is_of_table(recorded_tables))
-)
-_FEW = 100
-"""Partitions up to which a query names them."""
+    return (
+        select(files.c.place, files.c.directory, content)
+        .select_from(recorded_tables.outerjoin(files, in_places))
+        .where(is_of_table(recorded_tables))
+    )
+
+
+_WHOLE = _query(files.c.content)
+_STARTS = _query(func.substr(files.c.content, 1, LONGEST_FIRST_PART))
+_THESE = _WHOLE.where(files.c.directory.in_(bindparam("names", expanding=True)))
+_MOST_NAMES = 500
+"""Directories up to which a query names them."""
+_MOST_PLACES = 2_000
+"""Partitions that a query names."""
+_NAME = attrgetter("name")
+_Row = tuple[str, str, str]
+"""Place, name and content, or its first characters, of a directory; all None if there is none."""
+
+
+class _Places(dict[tuple[str, ...], list[RecordedDirectory]]):
+    """Recorded directories, with the rows that a later query returns if nothing has changed.
+
+    ``places``: keys of partitions by their place.
+    """
+
+    starts: Sequence[_Row] | None = None
+    places: Mapping[str, tuple[str, ...]]
+
+
+_Texts = Mapping[tuple[str, str], str]
+"""Texts by place and name."""
 
 
 class FileRecords(SqlBase):
     """Implements :class:`hiveacid.ports.store.FileRecordsPort`."""
 
     def recorded_files(
-        self, table: TableName, partitions: Sequence[Partition] | None
-    ) -> Mapping[tuple[str, ...], Sequence[RecordedDirectory]] | None:
-        """Return the recorded directories by the key of their partition."""
+        self, table: TableName, partitions: Sequence[Partition] | None, known: RecordedPlaces = NO_PLACES
+    ) -> RecordedPlaces | None:
+        """Return the recorded directories by the key of their partition; ``known`` itself if it still is the answer."""
         refusals.table_name(table)
-        keys = (
-            {place_of_values(one.values): one.key for one in partitions}
-            if partitions is not None
-            else {"": ()}
-        )
-        parameters: dict[str, object] = {**table_parameters(table)}
-        statement = _ALL
-        if len(keys) <= _FEW:
-            statement, parameters["places"] = _SOME, list(keys)
-        rows = self._database.read(lambda connection: connection.execute(statement, parameters).all())
-        if not rows:
-            return None
-        found: dict[tuple[str, ...], list[RecordedDirectory]] = {key: [] for key in keys.values()}
-        for place, directory, content in rows:
-            key = None if place is None else keys.get(place)
-            if key is not None:
-                found[key].append(directory_of_text(directory, content))
-        return found
+        wanted = [()] if partitions is None else [one.key for one in partitions]
+        before = known.starts if isinstance(known, _Places) and [*known] == wanted else None
+        if isinstance(known, _Places) and before is not None:
+            keys = known.places
+        else:
+            keys = (
+                {recorded_place(one): one.key for one in partitions} if partitions is not None else {"": ()}
+            )
+        if not any(known.values()):
+            rows = self._database.read(lambda connection: _rows(connection, _WHOLE, table, keys))
+            if rows is None:
+                return None
+            texts = {(place, name): text for place, name, text in rows if place in keys}
+            starts = [(place, name, text[:LONGEST_FIRST_PART]) for (place, name), text in texts.items()]
+            return _answer(keys, {}, starts, texts)
+        return self._database.read(lambda connection: _changed(connection, table, keys, known, before))
 
     def forget_directories(
         self, table: TableName, partition: Partition | None, directories: Sequence[str], held: TxnId
@@ -168,6 +189,94 @@ class FileRecords(SqlBase):
                 )
 
         write_exactly_once(database, work)
+
+    def end_records(self, table: TableName, held: TxnId) -> None:
+        """Take the mark of complete records from a table."""
+        refusals.table_name(table)
+        database: Database = self._database
+
+        def work(connection: Connection) -> None:
+            lock_open_txns(database, connection, [held])
+            connection.execute(_UNMARK, table_parameters(table))
+
+        write_exactly_once(database, work)
+
+
+def _rows(
+    connection: Connection,
+    query: Select[Any],
+    table: TableName,
+    places: Iterable[str],
+    names: Collection[str] = (),
+) -> list[_Row] | None:
+    """Return the rows of a query for all places; None if some of it found none, since the table has lost its mark."""
+    parameters: dict[str, object] = {**table_parameters(table), "names": list(names)}
+    rows: list[_Row] = []
+    for some in list(chunks(places, _MOST_PLACES)) or [()]:
+        found = list(map(tuple, connection.execute(query, {**parameters, "places": list(some)})))
+        if not found:
+            return None
+        rows += found
+    return rows
+
+
+def _changed(
+    connection: Connection,
+    table: TableName,
+    keys: Mapping[str, tuple[str, ...]],
+    known: RecordedPlaces,
+    before: Sequence[_Row] | None,
+) -> RecordedPlaces | None:
+    """Return what is recorded by now, ``known`` if that is so after ``before``; None if it may be incomplete."""
+    found = _rows(connection, _STARTS, table, keys)
+    if found is None:
+        return None
+    starts = [row for row in found if row[0] in keys]  # one of no place: there is none
+    if starts == before:
+        return known
+    kept = {(place, one.name): one for place, key in keys.items() for one in known.get(key, ())}
+    new = {(place, name) for place, name, start in starts if not _kept(kept, place, name, start)}
+    if not new:
+        return _answer(keys, kept, starts, {})
+    names = {name for _, name in new}
+    some = len(names) <= _MOST_NAMES
+    places = dict.fromkeys(place for place, _ in new)
+    texts = _rows(connection, _THESE if some else _WHOLE, table, places, names if some else ())
+    found_now = {(place, name): text for place, name, text in texts or ()}
+    if not new <= found_now.keys():  # the mark was taken meanwhile, or a directory forgotten
+        return None
+    return _answer(keys, kept, starts, found_now)
+
+
+def _answer(
+    keys: Mapping[str, tuple[str, ...]],
+    kept: Mapping[tuple[str, str], RecordedDirectory],
+    starts: Sequence[_Row],
+    texts: _Texts,
+) -> _Places:
+    by_name: dict[str, dict[str, RecordedDirectory]] = {place: {} for place in keys}
+    new = []
+    for place, name, start in starts:
+        directory = _kept(kept, place, name, start) if kept else None
+        if directory is not None:
+            by_name[place][name] = directory
+        else:
+            new.append((place, name))
+    read_now = directories_of_texts([(one[1], texts[one]) for one in new])
+    for (place, name), directory in zip(new, read_now, strict=True):
+        by_name[place][name] = directory
+    answer = _Places({key: sorted(by_name[place].values(), key=_NAME) for place, key in keys.items()})
+    if sum(map(len, answer.values())) == len(starts):
+        answer.starts, answer.places = starts, keys
+    return answer
+
+
+def _kept(
+    kept: Mapping[tuple[str, str], RecordedDirectory], place: str, name: str, text: str
+) -> RecordedDirectory | None:
+    """Return a directory that the caller knows; None if it does not, or if another one has the name by now."""
+    directory = kept.get((place, name))
+    return directory if directory is not None and text.startswith(first_part(directory)) else None
 
 
 def may_be_recorded(table: TableDefinition) -> bool:

@@ -180,9 +180,7 @@ _DELETE = delete(changed_partitions).where(is_of_table(changed_partitions))
 class Housekeeping(SqlBase):
     """Method of the transaction port that removes rows of ended transactions."""
 
-    def housekeep(
-        self,
-    ) -> None:
+    def housekeep(self) -> None:
         """Drop ended transactions, their write ids and changes, and old compactions, if no later answer needs them.
 
         Ended transactions are kept for the timeout of their client at least, because a client that lost the answer to its commit

@@ -267,8 +267,7 @@ _MOMENT = (
 
 
 _GIVEN = select(write_ids.c.txn_id, write_ids.c.write_id).where(
-    write_ids.c.txn_id.in_(bindparam("ids", expanding=True)),
-    is_of_table(write_ids),
+    write_ids.c.txn_id.in_(bindparam("ids", expanding=True)), is_of_table(write_ids)
 )
 
 

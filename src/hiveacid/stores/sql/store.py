@@ -146,7 +146,7 @@ class SqlStore(
         self.alter_table(table.name, replace(table, constraints=tuple(constraints)))
 
     def relocate(self, links: Sequence[Place], *, keep_outside: bool) -> Relocation:
-        """Make the store independent of the one that it is a copy of, or that was here before (`home.relocate`)."""
+        """Make the store independent of the one that it is a copy of, or that was here before."""
         return relocate(self._database, self._database.file or "", links, keep_outside=keep_outside)
 
     def close(self) -> None:

@@ -319,7 +319,9 @@ def _seed(database: Database, connection: Connection, high_watermark: TxnId) -> 
     connection.execute(update(counters).where(counters.c.name == SETTLED).values(value=high_watermark))
 
 
-_MUTUAL = frozenset({LockType.SHARED_READ, LockType.SHARED_WRITE})
+_MUTUAL = frozenset(
+    one for one in LockType if not WAITS_FOR[one] & {LockType.SHARED_READ, LockType.SHARED_WRITE}
+)
 """Lock types that never wait for each other."""
 
 

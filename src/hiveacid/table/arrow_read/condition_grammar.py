@@ -62,7 +62,7 @@ _TIME = re.compile(
 
 @dataclass(frozen=True)
 class _Operand:
-    """A column or a literal. ``kind``: the name of its Hive type, or null. ``value``: that of a literal."""
+    """A column or a literal. ``kind``: the name of its Hive type, "nested", or null. ``value``: that of a literal."""
 
     kind: str
     token: Token
@@ -214,7 +214,7 @@ class _Parser:
         sign = ""
         token = first
         while token.keyword in ("-", "+"):
-            if token.keyword == "-" and sign:  # of INT's lowest number that overflows in Spark
+            if token.keyword == "-" and sign:  # `- -2147483648` overflows in Spark
                 self.fail("a number has one minus sign at most", token)
             sign = "-" if token.keyword == "-" else sign
             token = self._next_token()

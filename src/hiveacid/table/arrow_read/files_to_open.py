@@ -15,7 +15,7 @@ from operator import and_
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset as ds
-from pyarrow import fs
+from pyarrow.fs import LocalFileSystem
 
 from hiveacid.core.format.names import LayoutLevel
 from hiveacid.core.format.write_id_lists import ValidWriteIdList
@@ -164,7 +164,7 @@ def possible_fragments(
         [str(index) for index in range(len(guarantees))],
         schema=schema,
         format=ds.IpcFileFormat(),
-        filesystem=fs.LocalFileSystem(),
+        filesystem=LocalFileSystem(),  # which nobody asks: only the guarantees are looked at
         partitions=list(guarantees),
     )
     try:

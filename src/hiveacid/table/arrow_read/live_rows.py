@@ -69,19 +69,18 @@ def _deleted_row_mask(deletes: DeleteKeys, reader: OrcReader, stripe: int) -> Ma
 
     If all rows have one write id and bucket property, only the row ids are compared.
     """
-    ranges = reader.key_ranges(stripe)
-    write_id, bucket, row_id = ranges.write_id, ranges.bucket, ranges.row_id
-    if write_id is None or bucket is None or write_id[0] != write_id[1] or bucket[0] != bucket[1]:
+    write_id, bucket, row_id = reader.key_ranges(stripe)
+    if write_id is None or bucket is None or not (write_id.is_single and bucket.is_single):
         return deletes.match(Keys.of(reader.keys(stripe)))
-    deleted = deletes.row_ids(write_id[0], bucket[0])
+    deleted = deletes.row_ids(write_id.low, bucket.low)
     if row_id is not None:
-        end = np.searchsorted(deleted, row_id[1], side="right")
-        deleted = deleted[np.searchsorted(deleted, row_id[0]) : end]
+        end = np.searchsorted(deleted, row_id.high, side="right")
+        deleted = deleted[np.searchsorted(deleted, row_id.low) : end]
     if not len(deleted):
         return None
     if reader.file.original is not None and row_id is not None:  # its row ids are consecutive
         mask = np.zeros(reader.tail.stripes[stripe].rows, bool)
-        mask[deleted - row_id[0]] = True
+        mask[deleted - row_id.low] = True
         return mask
     return deleted_among(reader.row_ids(stripe), deleted)
 

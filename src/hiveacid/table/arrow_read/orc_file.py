@@ -1,10 +1,16 @@
-"""Reader of one ORC file of a table: maps columns by the rules of schema evolution, and reads stripes in C++."""
+"""Reader of one ORC file of a table: maps columns by the rules of schema evolution, and reads stripes in C++.
+
+Arrow asks for 128 KiB at a time, stream by stream. A remote file system takes some 20 ms to answer each request, so that a stripe
+of 64 MB would take many seconds. The footer of the stripe tells which bytes Arrow needs for some columns. `FetchedRanges` fetches
+them before, in few large pieces, several at the same time.
+"""
 
 from __future__ import annotations
 
 import re
 import threading
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import Any
@@ -14,33 +20,37 @@ import numpy.typing as npt
 import pyarrow as pa
 from pyarrow import orc
 
-from hiveacid.core.format.acid_columns import KEY_COLUMNS, AcidColumn
+from hiveacid.core.format.acid_columns import KEY_COLUMNS, AcidColumn, Range
 from hiveacid.core.format.names import LayoutLevel
 from hiveacid.core.format.write_id_lists import ValidWriteIdList
 from hiveacid.core.model import TableDefinition, TableKind
-from hiveacid.core.read_place import column_bytes
 from hiveacid.core.schema.evolution import map_columns, matching
 from hiveacid.core.schema.types import HiveType, Primitive, has_primitive, parse_type
-from hiveacid.core.snapshot.scan_plan import ScanFile
+from hiveacid.core.snapshot.scan_plan import ScanFile, column_bytes
 from hiveacid.errors import BadFileError, HiveAcidError, UnsupportedFeatureError
 from hiveacid.orc.build_delete_bitmap import read_delete_events
 from hiveacid.orc.footer_summary import summarize
 from hiveacid.orc.stored_values import arrow_type
-from hiveacid.orc.tail import OrcTail, read_tail, writer_time_zone
+from hiveacid.orc.tail import OrcTail, OrcType, data_streams, read_tail, writer_time_zone
 from hiveacid.orc.writing import MicrosConverter
 from hiveacid.ports.file_system import FileRange, FileSystem
 from hiveacid.storage.local_file_system import local_path
 from hiveacid.storage.paths import is_local
-from hiveacid.table.arrow_read.fetched_ranges import FetchedRanges
 from hiveacid.table.arrow_read.stored_to_table_types import (
     ValueRules,
     decode,
     hybrid_micros,
     require_readable,
+    wall_clocks_of_java,
 )
 
+_WHOLE = 1 << 20  # bytes that arrive in less time than the answer to a second request takes
+_GAP = 1 << 20  # bytes between two ranges, likewise
+_PIECE = 8 << 20
+_AT_ONCE = 4
 _PLAIN_NAME = re.compile(r"\w+", re.ASCII)
 _TIMES = frozenset({"timestamp", "timestamp with local time zone"})
+_WALL_CLOCK = Primitive("timestamp")
 _OUT_OF_RANGE = "out of range for nanosecond"  # a part of Arrow's message
 _HYBRID, _UNMARKED = 1, 0  # values of the footer's field ``calendar``
 
@@ -56,15 +66,6 @@ class _Source:
     stored_type: HiveType
     table_type: HiveType
     problem: str | None = None
-
-
-@dataclass(frozen=True)
-class KeyRanges:
-    """Minimum and maximum of each part of a stripe's keys; None if unknown."""
-
-    write_id: tuple[int, int] | None
-    bucket: tuple[int, int] | None
-    row_id: tuple[int, int] | None
 
 
 class OrcReader:
@@ -201,11 +202,10 @@ class OrcReader:
     ) -> dict[str, pa.Array]:
         """Return columns of a stripe by name; ``keep``: an Arrow mask of the rows to return, None for all."""
         sources = {name: self._source(name) for name in names}
-        indexes = {name: source.index for name, source in sources.items() if source.index is not None}
-        stored = self._stored(stripe, indexes, sources, keep) if indexes else {}
-        rows = self.tail.stripes[stripe].rows if keep is None else keep.true_count
         zone = partial(writer_time_zone, self._fs, self.tail, self.tail.stripes[stripe])
         rules = ValueRules(self.file.path, self._is_hybrid, zone)
+        stored = self._stored(stripe, sources, rules, keep)
+        rows = self.tail.stripes[stripe].rows if keep is None else keep.true_count
         decoded = {}
         for name, source in sources.items():
             if name not in stored:
@@ -218,9 +218,12 @@ class OrcReader:
         return decoded
 
     def _stored(
-        self, stripe: int, indexes: dict[str, int], sources: dict[str, _Source], keep: pa.BooleanArray | None
+        self, stripe: int, sources: dict[str, _Source], rules: ValueRules, keep: pa.BooleanArray | None
     ) -> dict[str, pa.Array]:
-        """Return the columns of these indexes by name, as they are stored."""
+        """Return the columns that the file has by name, as they are stored."""
+        indexes = {name: source.index for name, source in sources.items() if source.index is not None}
+        if not indexes:
+            return {}
         try:
             read = self._columns(stripe, [*indexes.values()])
         except _TimeOutOfRangeError:
@@ -230,7 +233,10 @@ class OrcReader:
                 try:
                     read |= self._columns(stripe, [indexes[name]])
                 except _TimeOutOfRangeError:
-                    read[indexes[name]] = self._times_by_pyorc(stripe, name, sources[name])
+                    read[indexes[name]] = self._times_by_pyorc(stripe, name, sources[name], rules)
+        for name, index in indexes.items():
+            if sources[name].stored_type == _WALL_CLOCK and rules.has_old_times(read[index]):
+                read[index] = self._times_by_pyorc(stripe, name, sources[name], rules)
         return {
             name: read[index] if keep is None else read[index].filter(keep) for name, index in indexes.items()
         }
@@ -253,8 +259,8 @@ class OrcReader:
         batch = self._read(stripe, [names[index] for index in indexes])
         return {index: batch.column(batch.schema.get_field_index(names[index])) for index in indexes}
 
-    def _times_by_pyorc(self, stripe: int, name: str, source: _Source) -> pa.Int64Array:
-        """Return a column with times before 1677 or after 2262, in microseconds, read by pyorc."""
+    def _times_by_pyorc(self, stripe: int, name: str, source: _Source, rules: ValueRules) -> pa.Int64Array:
+        """Return a column with times that Arrow refuses, or shows otherwise than Java, in microseconds, read by pyorc."""
         path = self.file.path
         if not isinstance(source.stored_type, Primitive) or source.index is None:
             raise UnsupportedFeatureError(
@@ -265,7 +271,8 @@ class OrcReader:
             import pyorc  # noqa: PLC0415 - for such times only
         except ImportError as error:
             raise UnsupportedFeatureError(
-                f"{path}: column {name} holds times before 1677 or after 2262: pip install 'hiveacid[arrow]'"
+                f"{path}: column {name} holds times before 1677 or after 2262, or old times of the zone {rules.zone() or 'UTC'}: "
+                "pip install 'hiveacid[arrow]'"
             ) from error
         field = self._schema.fields[source.index].name
         converters: Any = dict.fromkeys(
@@ -273,31 +280,31 @@ class OrcReader:
         )
         file: Any = FileRange(self._fs, path, self.file.length)
         column = f"{AcidColumn.ROW}.{field}" if self.file.acid else field
-        reader = pyorc.Reader(file, column_names=[column], converters=converters)
+        # instants, since pyorc shows wall clocks by Arrow's rules
+        reader = pyorc.Reader(file, column_names=[column], converters=converters, timezone=rules.time_zone)
         rows = [*reader.read_stripe(stripe)]
         if self.file.acid:  # the ``row`` of a delete event is NULL
             rows = [(None,) if row[0] is None else row[0] for row in rows]
         values = pa.array([row[0] for row in rows], pa.int64())
+        if source.stored_type == _WALL_CLOCK:
+            values = wall_clocks_of_java(values, rules.time_zone)
         return hybrid_micros(values) if self._is_hybrid else values
 
     # keys of rows
 
-    def key_ranges(self, stripe: int) -> KeyRanges:
-        """Return the ranges of a stripe's keys by its statistics; those of an original file result from its name."""
+    def key_ranges(self, stripe: int) -> list[Range | None]:
+        """Return the range of each part of a stripe's keys by its statistics; those of an original file result from its name."""
         original = self.file.original
+        rows = self.tail.stripes[stripe].rows
         if original is not None:
             first = original.first_row_id + self.first_row(stripe)
             write_id, bucket = int(original.write_id), original.bucket_property
-            last = first + self.tail.stripes[stripe].rows - 1
-            return KeyRanges((write_id, write_id), (bucket, bucket), (first, last))
+            return [Range(write_id, write_id), Range(bucket, bucket), Range(first, first + rows - 1)]
         statistics = self.tail.stripes[stripe].statistics
         if len(statistics) <= AcidColumn.ROW_ID.orc_id:
-            return KeyRanges(None, None, None)
-        ranges: list[tuple[int, int] | None] = []
-        for column in KEY_COLUMNS:
-            part = statistics[column.orc_id]
-            ranges.append(part.integers if part.count == self.tail.stripes[stripe].rows else None)
-        return KeyRanges(*ranges)
+            return [None] * len(KEY_COLUMNS)
+        parts = (statistics[column.orc_id] for column in KEY_COLUMNS)
+        return [part.integers if part.count == rows else None for part in parts]
 
     def first_row(self, stripe: int) -> int:
         """Return the number of rows in the stripes before a stripe."""
@@ -352,3 +359,111 @@ def int64_values(column: pa.Array | pa.ChunkedArray) -> npt.NDArray[np.int64]:
 
 class _TimeOutOfRangeError(HiveAcidError):
     """A time does not fit 64 bits of nanoseconds."""
+
+
+class FetchedRanges(FileRange):
+    """A remote ORC file as a file object for one thread. What was not fetched is read when it is asked for."""
+
+    def __init__(self, fs: FileSystem, path: str, size: int) -> None:
+        """Fetch a small file as a whole, of others nothing."""
+        super().__init__(fs, path, size)
+        self._footers: dict[int, bytes] = {}
+        self._kept: dict[int, bytes] = {}
+        if size <= _WHOLE:
+            self._fetch([(0, size)])
+
+    def fetch(self, tail: OrcTail, stripe: int, columns: Iterable[str] | None) -> None:
+        """Fetch what Arrow reads of some columns of a stripe (``row.a``: a field); None for all. Earlier ranges are forgotten.
+
+        Raises BadFileError, StorageError.
+        """
+        if self._size <= _WHOLE:
+            if not self._kept:
+                self._fetch([(0, self._size)])
+            return
+        info = tail.stripes[stripe]
+        stop = info.offset + info.length
+        start = stop - info.footer_length
+        footer = self._footers.get(start)
+        if footer is None:
+            self._footers[start] = footer = self._fs.read_bytes(self._path, start, info.footer_length)
+        ids = column_ids(tail.types, columns)
+        streams = [
+            (first, last)
+            for column, first, last in data_streams(tail, info, footer)
+            if column in ids and last <= start
+        ]
+        self._fetch(pieces(streams))
+        self._kept[start] = footer
+
+    def forget(self) -> None:
+        """Give the memory of fetched ranges back."""
+        self._kept = {}
+
+    def _fetch(self, ranges: Sequence[tuple[int, int]]) -> None:
+        self._kept = {}
+
+        def read(part: tuple[int, int]) -> bytes:
+            return self._fs.read_bytes(self._path, part[0], part[1] - part[0])
+
+        if len(ranges) > 1:
+            with ThreadPoolExecutor(min(_AT_ONCE, len(ranges)), thread_name_prefix="hiveacid-fetch") as pool:
+                found = [*pool.map(read, ranges)]
+        else:
+            found = [*map(read, ranges)]
+        for (start, stop), data in zip(ranges, found, strict=True):
+            if len(data) == stop - start:
+                self._kept[start] = data
+
+    def read(self, length: int = -1) -> bytes:
+        """Read at most ``length`` bytes, up to the end of the range."""
+        left = max(0, self._size - self._at)
+        length = left if length < 0 else min(length, left)
+        data = self._fetched(self._at, self._at + length)
+        if data is None:
+            return super().read(length)
+        self._at += length
+        return data
+
+    def _fetched(self, start: int, stop: int) -> bytes | None:
+        """Return bytes of one fetched range, or of several that follow each other; None if some were not fetched."""
+        parts, at = [], start
+        while at < stop:
+            found = next(((f, kept) for f, kept in self._kept.items() if f <= at < f + len(kept)), None)
+            if found is None:
+                return None
+            first, kept = found
+            parts.append(kept[at - first : stop - first])
+            at += len(parts[-1])
+        return b"".join(parts)
+
+
+def column_ids(types: Sequence[OrcType], columns: Iterable[str] | None) -> Collection[int]:
+    """Return the ids of columns (``row.a``: a field), of all that they are in, and of all in them; None for all columns."""
+    if columns is None:
+        return range(len(types))
+    found = {0}
+    for column in columns:
+        node = 0
+        for name in column.split("."):
+            if name not in types[node].names:
+                return ()
+            node = types[node].children[types[node].names.index(name)]
+            found.add(node)
+        inside = [*types[node].children]
+        while inside:
+            node = inside.pop()
+            found.add(node)
+            inside += types[node].children
+    return found
+
+
+def pieces(streams: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
+    """Return ranges that cover streams, in order and without overlaps: with small gaps between them, and none too large."""
+    joined: list[tuple[int, int]] = []
+    for start, stop in sorted(streams):
+        if joined and start - joined[-1][1] <= _GAP:
+            joined[-1] = joined[-1][0], max(joined[-1][1], stop)
+        elif stop > start:
+            joined.append((start, stop))
+    return [(at, min(at + _PIECE, stop)) for start, stop in joined for at in range(start, stop, _PIECE)]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from zoneinfo import ZoneInfo
 
 import pyarrow as pa
@@ -12,17 +12,24 @@ import pyarrow.compute as pc
 from pyarrow import parquet
 
 from hiveacid.core.model import Column, TableDefinition
-from hiveacid.core.schema.types import Primitive, has_primitive, parse_type
+from hiveacid.core.schema.types import LOCAL_TIMESTAMP, Primitive, has_primitive, parse_type
 from hiveacid.core.snapshot.scan_plan import ScanFile
 from hiveacid.errors import BadFileError, SchemaMismatchError, UnsupportedFeatureError
 from hiveacid.orc.stored_values import arrow_schema, arrow_type, to_stored_values
 from hiveacid.ports.file_system import FileRange, FileSystem
 from hiveacid.storage.local_file_system import local_path
 from hiveacid.storage.paths import is_local
+from hiveacid.table.arrow_read.stored_to_table_types import YEAR_1900, hybrid_days
 from hiveacid.table.cast_to_table_columns import cast, require_castable
 
 _ROWS = 65_536
 _WRITER_ZONE = b"writer.time.zone"  # key of Hive's metadata in a Parquet footer
+_SPARK_VERSION = b"org.apache.spark.version"  # key of Spark's metadata
+# Key of Spark's mark of the hybrid calendar, and the first version that sets it: before, all files are of that calendar.
+_HYBRID_INT96, _HYBRID = (
+    (b"org.apache.spark.legacyINT96", "3.1.0"),
+    (b"org.apache.spark.legacyDateTime", "3.0.0"),
+)
 _UNMARKED_TEXTS = frozenset({("bytes", "text")})  # of old writers of Parquet
 
 
@@ -55,7 +62,8 @@ def _read_parquet(fs: FileSystem, file: ScanFile, columns: Sequence[Column]) -> 
         schema = reader.schema_arrow
         stored = {name.lower(): name for name in schema.names}
         names = [stored[column.name] for column in columns if column.name in stored]
-        zone = (reader.metadata.metadata or {}).get(_WRITER_ZONE, b"").decode()
+        facts = reader.metadata.metadata or {}
+        zone = facts.get(_WRITER_ZONE, b"").decode()
         physical = {
             name.lower(): reader.schema.column(index).physical_type
             for index in range(len(reader.schema))
@@ -68,9 +76,10 @@ def _read_parquet(fs: FileSystem, file: ScanFile, columns: Sequence[Column]) -> 
                     arrays.append(pa.nulls(batch.num_rows, arrow_type(parse_type(column.type))))
                     continue
                 values = batch.column(batch.schema.get_field_index(stored[column.name]))
-                instants = (
-                    physical.get(column.name) == "INT96" or getattr(values.type, "tz", None) is not None
-                )
+                is_int96 = physical.get(column.name) == "INT96"
+                instants = is_int96 or getattr(values.type, "tz", None) is not None
+                if _is_hybrid(facts, *(_HYBRID_INT96 if is_int96 else _HYBRID)):
+                    values = _gregorian(file, column, values)
                 arrays.append(_parquet_values(file, column, values, zone if instants else None))
             if arrays:
                 yield pa.RecordBatch.from_arrays(arrays, schema=arrow_schema(tuple(columns)))
@@ -94,6 +103,36 @@ def _parquet_values(file: ScanFile, column: Column, values: pa.Array, zone: str 
         raise UnsupportedFeatureError(
             f"{file.path}: column {column.name} is {column.type}, stored as {values.type}, which can't be read without Spark"
         ) from error
+
+
+def _is_hybrid(facts: Mapping[bytes, bytes], mark: bytes, version: str) -> bool:
+    """Tell whether Spark wrote a file's times in the hybrid calendar (``DataSourceUtils.getRebaseSpec``)."""
+    writer = facts.get(_SPARK_VERSION)
+    return writer is not None and (mark in facts or writer.decode() < version)
+
+
+def _gregorian(file: ScanFile, column: Column, values: pa.Array) -> pa.Array:
+    """Convert a column of the hybrid calendar. Raises UnsupportedFeatureError for what only Spark converts.
+
+    Until 1900 Spark also moves times by the difference of two tables of time zones.
+    """
+    kind = parse_type(column.type)
+    if pa.types.is_date32(values.type):
+        return hybrid_days(values)
+    if isinstance(kind, Primitive):
+        is_time = pa.types.is_timestamp(values.type)
+        low = (
+            pc.min(values.cast(pa.timestamp("us", values.type.tz)).cast(pa.int64())).as_py() if is_time else 0
+        )
+        is_old = low is not None and low < YEAR_1900
+    else:
+        is_old = has_primitive(kind, {"date", LOCAL_TIMESTAMP})  # other times are refused later
+    if is_old:
+        raise UnsupportedFeatureError(
+            f"{file.path}: column {column.name} is {column.type}, with days or times of Spark's LEGACY calendar, which can't be read "
+            "without Spark"
+        )
+    return values
 
 
 def _wall_clock(values: pa.TimestampArray, zone: str) -> pa.TimestampArray:

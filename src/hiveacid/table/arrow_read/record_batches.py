@@ -8,8 +8,9 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
+from threading import Lock
 from typing import TypeVar
 
 import numpy as np
@@ -40,6 +41,7 @@ _MAX_CHANGED_STRIPE = 4_000_000  # rows, whose keys and columns of a condition t
 FEW_ROWS = 50_000
 """Rows that one thread reads or writes in less time than other threads take to start."""
 _MAX_READING_THREADS = 4  # each holds a stripe in memory
+_ROW_BYTES = 100  # that a row takes in the JVM besides its values
 _POSITION = "\0position"  # no column of a table has such a name
 
 _TASK_BYTES = 128 << 20  # of stripes, from which a further task begins
@@ -301,13 +303,13 @@ class PartitionReader:
     ) -> pa.RecordBatch:
         schema = self.selection.schema(self.snapshot)
         arrays = []
-        for field in schema:
-            if field.name == ROW_ID and self.selection.row_ids:
+        for wanted in schema:
+            if wanted.name == ROW_ID and self.selection.row_ids:
                 arrays.append(_row_id_column(ids, count))
-            elif field.name in self._partition:
-                arrays.append(pa.repeat(self._partition[field.name], count))
+            elif wanted.name in self._partition:
+                arrays.append(pa.repeat(self._partition[wanted.name], count))
             else:
-                arrays.append(columns[field.name] if count else pa.nulls(0, field.type))
+                arrays.append(columns[wanted.name] if count else pa.nulls(0, wanted.type))
         if not arrays:
             return batch_without_columns(count)
         return pa.RecordBatch.from_arrays(arrays, schema=schema)
@@ -318,6 +320,27 @@ def _row_id_column(ids: pa.RecordBatch | None, count: int) -> pa.StructArray:
         return pa.nulls(0, ROW_ID_TYPE)
     columns = [ids.column(index).cast(field.type).fill_null(-1) for index, field in enumerate(ROW_ID_TYPE)]
     return pa.StructArray.from_arrays(columns, fields=list(ROW_ID_TYPE))
+
+
+@dataclass
+class RowBudget:
+    """Rows, and bytes of them, that a statement may still take into the driver; for several threads."""
+
+    rows: int
+    bytes: int
+    _lock: Lock = field(default_factory=Lock, repr=False, compare=False)
+
+    def take(self, batches: Iterable[pa.RecordBatch]) -> list[pa.RecordBatch] | None:
+        """Return all batches; None as soon as they exceed the budget."""
+        taken = []
+        for batch in batches:
+            taken.append(batch)
+            with self._lock:
+                self.rows -= batch.num_rows
+                self.bytes -= batch.nbytes + _ROW_BYTES * batch.num_rows
+                if self.rows < 0 or self.bytes < 0:
+                    return None
+        return taken
 
 
 @dataclass(frozen=True, repr=False)

@@ -6,10 +6,9 @@ A task has parts of files, all that their reader needs, and limits. It can be pi
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
-from threading import Lock
 from typing import TypeAlias
 
 import pyarrow as pa
@@ -19,32 +18,10 @@ from hiveacid.errors import HiveAcidError, StorageError
 from hiveacid.ports.file_system import FileSystem
 from hiveacid.storage.file_system_routing import AnyFileSystem, Opener
 from hiveacid.table.arrow_read.files_to_open import PartitionFiles, Snapshot
-from hiveacid.table.arrow_read.record_batches import PartitionReader, Selection
+from hiveacid.table.arrow_read.record_batches import PartitionReader, RowBudget, Selection
 
-_ROW_BYTES = 100  # that a row takes in the JVM besides its values
 _MIN_PART = 4 << 20  # bytes of files, which are read in less time than a task takes to start
 _MAX_PART = 256 << 20
-
-
-@dataclass
-class RowBudget:
-    """Rows, and bytes of them, that a statement may still take into the driver; for several threads."""
-
-    rows: int
-    bytes: int
-    _lock: Lock = field(default_factory=Lock, repr=False, compare=False)
-
-    def take(self, batches: Iterable[pa.RecordBatch]) -> list[pa.RecordBatch] | None:
-        """Return all batches; None as soon as they exceed the budget."""
-        taken = []
-        for batch in batches:
-            taken.append(batch)
-            with self._lock:
-                self.rows -= batch.num_rows
-                self.bytes -= batch.nbytes + _ROW_BYTES * batch.num_rows
-                if self.rows < 0 or self.bytes < 0:
-                    return None
-        return taken
 
 
 @dataclass(frozen=True)

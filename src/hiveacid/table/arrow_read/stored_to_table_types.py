@@ -3,11 +3,13 @@
 A file may store a column with the type that it had before an ALTER TABLE. This module says which of these types can be
 read as which others without Spark, and converts them.
 
-The C++ reader differs from the Java reader, and so from Hive, in three ways:
+The C++ reader differs from the Java reader, and so from Hive, in four ways:
 
 - It does not convert dates of the hybrid calendar. This module does.
 - From a negative time with a fraction, Java subtracts a second before it converts the time to the reader's zone, C++
   afterwards. The results differ for some times near 1970, which this module corrects.
+- Before 1900, Java takes a zone's standard offset of today, and C++ the offset that the zone had first. Until the zone's first
+  change after 1900, they may differ, too. `orc_file` reads a column with such times by pyorc, as instants.
 - It refuses times that do not fit 64 bits of nanoseconds. `orc_file` reads such a column by pyorc.
 """
 
@@ -15,8 +17,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
-from functools import cached_property
+from datetime import UTC, datetime, timedelta, tzinfo
+from functools import cached_property, lru_cache
 from zoneinfo import ZoneInfo
 
 import numpy as np
@@ -39,12 +41,14 @@ from hiveacid.errors import UnsupportedFeatureError
 from hiveacid.orc.column_statistics import FIRST_GREGORIAN
 from hiveacid.orc.stored_values import arrow_type, to_stored_values, without_offset
 
-_CONVERTED = frozenset(
-    {"date", "timestamp", LOCAL_TIMESTAMP, "char"}
-)  # even if file and table have the same type
-_TEXTS = frozenset({"string", "varchar", "char"})
+# even if file and table have the same type
+_CONVERTED = frozenset({"date", "timestamp", LOCAL_TIMESTAMP, "char"})
 _DAY_MICROS = 86_400_000_000
 _SECOND = 1_000_000_000  # nanoseconds
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+YEAR_1900 = -25_567 * _DAY_MICROS
+_CALENDAR_CYCLE = 146_097 * _DAY_MICROS  # 400 years, after which days and weekdays repeat
+_FAR = 16 * _CALENDAR_CYCLE  # a time that Python's datetime still has in each zone, a cycle later too
 _LARGE_FRACTION = 999_999  # nanoseconds; from a negative time with a larger fraction, Java subtracts a second
 
 
@@ -60,15 +64,27 @@ class ValueRules:
     zone: Callable[[], str]
 
     @cached_property
-    def offset(self) -> int:
-        """Return the seconds that the writer's zone was ahead of UTC in 1970. Raises UnsupportedFeatureError."""
-        name = self.zone()
+    def time_zone(self) -> ZoneInfo:
+        """Return the writer's zone. Raises UnsupportedFeatureError."""
+        name = self.zone() or "UTC"
         try:
-            zone = ZoneInfo(name) if name else UTC
+            return ZoneInfo(name)
         except (KeyError, ValueError, OSError) as error:
             raise UnsupportedFeatureError(f"{self.path}: unknown time zone {name!r} of its writer") from error
-        offset = datetime(1970, 1, 1, tzinfo=UTC).astimezone(zone).utcoffset() or timedelta()
+
+    @cached_property
+    def offset(self) -> int:
+        """Return the seconds that the writer's zone was ahead of UTC in 1970. Raises UnsupportedFeatureError."""
+        offset = datetime(1970, 1, 1, tzinfo=UTC).astimezone(self.time_zone).utcoffset() or timedelta()
         return int(offset.total_seconds())
+
+    def has_old_times(self, values: pa.Array) -> bool:
+        """Tell whether timestamps that Arrow has read include some that Java may show otherwise."""
+        low = None if pa.types.is_int64(values.type) else pc.min(values.cast(pa.int64())).as_py()
+        if low is None or low >= 0:
+            return False
+        limit = _end_of_old_times(self.time_zone)
+        return limit is not None and low < limit * 1000
 
 
 def require_readable(where: str, column: str, stored_type: HiveType, table_type: HiveType) -> None:
@@ -141,8 +157,13 @@ def _decode_primitive(
         values = pc.utf8_rtrim(values, " ")
     match table_type.name:
         case "date":
-            return _from_hybrid_days(values) if rules.hybrid else values
+            return hybrid_days(values) if rules.hybrid else values
         case "timestamp":
+            if rules.has_old_times(values):  # in a nested column
+                raise UnsupportedFeatureError(
+                    f"{rules.path}: old times of the zone {rules.zone()} inside arrays, maps and structs can't be read without Spark: "
+                    "leave the column out by columns="
+                )
             return _micros(_with_javas_seconds(values, rules.offset)).cast(target)
         case "timestamp with local time zone":
             return _micros(values).cast(target)
@@ -189,7 +210,32 @@ def _with_javas_seconds(values: pa.Array, offset: int) -> pa.Array:
     return pc.if_else(near, pa.array(moved, pa.int64()), numbers).cast(values.type)
 
 
-def _from_hybrid_days(values: pa.Date32Array) -> pa.Date32Array:
+@lru_cache
+def _end_of_old_times(zone: tzinfo) -> int | None:
+    """Return the wall clock, in microseconds, before which Java and C++ may differ in a zone's offset; None if they never do."""
+    oldest = zone.utcoffset(datetime(1, 1, 2))  # noqa: DTZ001 - a wall clock
+    for year in range(1901, 1971):
+        if zone.utcoffset(datetime(year, 1, 1)) != oldest:  # noqa: DTZ001 - likewise
+            return (datetime(year, 1, 2, tzinfo=UTC) - _EPOCH) // timedelta(microseconds=1)
+    return None
+
+
+def wall_clocks_of_java(instants: pa.Int64Array, zone: tzinfo) -> pa.Int64Array:
+    """Convert instants, in microseconds, to the wall clocks of a zone by the rules of ``java.util.TimeZone``."""
+    days = (datetime(2026, 1, 1) + timedelta(days) for days in range(0, 365, 10))  # noqa: DTZ001 - wall clocks
+    standard = min(zone.utcoffset(day) or timedelta() for day in days)  # an hour less in Ramadan, too
+
+    def shown(instant: int) -> int:
+        near = instant if instant < _FAR else _FAR + (instant - _FAR) % _CALENDAR_CYCLE
+        offset = standard
+        if instant >= YEAR_1900:
+            offset = (_EPOCH + timedelta(microseconds=near)).astimezone(zone).utcoffset() or timedelta()
+        return instant + offset // timedelta(microseconds=1)
+
+    return pa.array([None if value is None else shown(value) for value in instants.to_pylist()], pa.int64())
+
+
+def hybrid_days(values: pa.Date32Array) -> pa.Date32Array:
     """Convert dates of the hybrid calendar to the proleptic Gregorian calendar: same year, month and day."""
     days = values.cast(pa.int32())
     low = pc.min(days).as_py()

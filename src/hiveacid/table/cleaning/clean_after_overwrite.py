@@ -19,7 +19,7 @@ from hiveacid.core.transactions.commit_records import VISIBLE_WITHIN
 from hiveacid.errors import FormatError, MissingDirectoryError
 from hiveacid.ports.store import own_store
 from hiveacid.storage.snapshot_locations import adopted_txn_id, list_adopted, read_metadata
-from hiveacid.table.cleaning.delete_files import (
+from hiveacid.table.cleaning.remove_files import (
     cleaner_lock,
     cleaning_delay,
     delete_planned,

@@ -12,7 +12,7 @@ from functools import partial
 
 from hiveacid.core.compaction.cleaning_plan import seen_by_all
 from hiveacid.core.compaction.queue_records import Compaction
-from hiveacid.core.format.names import PAIR_FILE, BaseName, ends_below, is_layout
+from hiveacid.core.format.names import PAIR_FILE, BaseName, ends_below, layout_name
 from hiveacid.core.format.write_id_lists import ValidTxnList
 from hiveacid.core.model import Partition, TableDefinition, TableKind, TableName, TxnId, WriteId
 from hiveacid.core.snapshot.selection import select
@@ -34,9 +34,9 @@ from hiveacid.storage.snapshot_locations import (
     read_metadata,
 )
 from hiveacid.storage.staging import abandoned_staging, expired_staging
-from hiveacid.table.cleaning import delete_files
+from hiveacid.table.cleaning import remove_files
 from hiveacid.table.cleaning.clean_after_overwrite import OverwrittenCleaner
-from hiveacid.table.cleaning.delete_files import cleaning_delay, history_retention, remove_entries
+from hiveacid.table.cleaning.remove_files import cleaning_delay, history_retention, remove_entries
 from hiveacid.table.context import Context, table_names
 from hiveacid.table.partitions import find_partition, partitions_of, partitions_on_disk
 from hiveacid.table.read.flush_length_files import delete_copies
@@ -79,7 +79,7 @@ def clean(context: Context, only: TableName | None = None) -> list[str]:
             logger.warning("cleaning of %s%s: %s", name, task, error)
             errors.append(error)
 
-    for job in delete_files.ready_jobs(context):
+    for job in remove_files.ready_jobs(context):
         attempt(job.request.table, partial(clean_job, context, job.id), f" (compaction {job.id})")
     OverwrittenCleaner(context).step(attempt)
     for name in table_names(context.catalog) if only is None else [only]:
@@ -102,7 +102,7 @@ def clean_job(context: Context, job_id: int) -> list[str]:
         return []
     # This order matters: a compaction that commits between the two calls then counts among the transactions that a reader may not see.
     min_open = context.store.min_open_txn_id()
-    ready = delete_files.ready_jobs(context)
+    ready = remove_files.ready_jobs(context)
     job = next((candidate for candidate in ready if candidate.id == job_id), None)
     if job is None or job.next_txn_id is None or job.next_txn_id > min_open:
         return []
@@ -115,14 +115,14 @@ def clean_job(context: Context, job_id: int) -> list[str]:
         and (job.commit_time or job.ended or job.started or 0) > context.store.now() - 1000 * retention
     ):
         return []
-    with delete_files.cleaner_lock(context, job.request.table) as held:
+    with remove_files.cleaner_lock(context, job.request.table) as held:
         return _clean_after_job(context, job, min_open, held) if held else []
 
 
 def _clean_after_job(context: Context, job: Compaction, min_open: TxnId, held: Transaction) -> list[str]:
-    ready = delete_files.ready_jobs(context)
-    # dropped with its table, or cleaned by another client
-    if job.id not in {candidate.id for candidate in ready}:
+    ready = remove_files.ready_jobs(context)
+    # dropped or renamed with its table, or cleaned by another client
+    if (job.id, job.request) not in {(candidate.id, candidate.request) for candidate in ready}:
         return []
     table = context.catalog.get_table(job.request.table)
     name = job.request.partition
@@ -131,14 +131,14 @@ def _clean_after_job(context: Context, job: Compaction, min_open: TxnId, held: T
         _succeed(context, job, "the table or partition is gone")
         return []
     root = table.location if partition is None else partition.location
-    if delete_files.is_cleanup_disabled(context, table, partition):
+    if remove_files.is_cleanup_disabled(context, table, partition):
         return []
-    possibly_unseen_txns = delete_files.list_possibly_unseen_txns(ready, min_open)
+    possibly_unseen_txns = remove_files.list_possibly_unseen_txns(ready, min_open)
     try:
-        plan = delete_files.plan_location_cleaning(
+        plan = remove_files.plan_location_cleaning(
             context, table, root, job.high_watermark, min_open, possibly_unseen_txns, partition=partition
         )
-        removed_paths = delete_files.delete_planned(context, table, root, partition, plan, held)
+        removed_paths = remove_files.delete_planned(context, table, root, partition, plan, held)
     except MissingDirectoryError:
         removed_paths, plan = [], None
     if plan is None or (not plan.postponed and len(removed_paths) == len(plan.deletions)):
@@ -161,13 +161,13 @@ def clean_aborted(context: Context, name: TableName) -> list[str]:
     before the first listing (`Partition.min_write_id`).
     """
     min_open = context.store.min_open_txn_id()
-    with delete_files.cleaner_lock(context, name) as held:
+    with remove_files.cleaner_lock(context, name) as held:
         return _clean_aborted_of(context, name, min_open, held) if held else []
 
 
 def _clean_aborted_of(context: Context, name: TableName, min_open: TxnId, held: Transaction) -> list[str]:
     table = context.catalog.get_table(name)
-    if table is None or delete_files.is_cleanup_disabled(context, table, None):
+    if table is None or remove_files.is_cleanup_disabled(context, table, None):
         return []
     # before the first listing: a later writer may publish behind the listings and be aborted after them
     ended_up_to = context.store.ended_up_to(name)
@@ -187,7 +187,7 @@ def _clean_aborted_of(context: Context, name: TableName, min_open: TxnId, held: 
         return removed_paths
     # new partitions of a writer that crashed before its commit are not in the catalog
     disk_locations = [partition.location for partition in partitions_on_disk(context, table)]
-    possibly_unseen_txns = delete_files.list_possibly_unseen_txns(delete_files.ready_jobs(context), min_open)
+    possibly_unseen_txns = remove_files.list_possibly_unseen_txns(remove_files.ready_jobs(context), min_open)
     may_come = min(context.store.aborted_write_ids(name, may_come=True), default=None)
     reach, bases = [int(ended_up_to)], []
     for root in dict.fromkeys((*locations, *disk_locations)):
@@ -218,13 +218,12 @@ def _clean_aborted_at(
     held: Transaction,
     partition: Partition | None,
 ) -> tuple[list[str], int]:
-    plan = delete_files.plan_location_cleaning(
+    plan = remove_files.plan_location_cleaning(
         context, table, root, None, min_open, aborted_only=True, partition=partition
     )
-    removed_paths = delete_files.delete_planned(context, table, root, partition, plan, held)
-    complete = len(removed_paths) == len(
-        plan.deletions
-    )  # otherwise rows of aborted transactions are still there
+    removed_paths = remove_files.delete_planned(context, table, root, partition, plan, held)
+    # otherwise rows of aborted transactions are still there
+    complete = len(removed_paths) == len(plan.deletions)
     return removed_paths, int(plan.abort_records_removable_up_to) if complete else 0
 
 
@@ -268,9 +267,9 @@ def _clean_staging(
             above, _, last = entry.path.rpartition("/")
             if entry.is_dir:
                 partition = partitions.get(f"{root}/{above}".rstrip("/"))
-                txn_id = path_visibility_txn_id(last) if is_layout(last) else 0
+                txn_id = path_visibility_txn_id(last) if layout_name(last) else 0
                 dead = txn_id > adopted and txns.is_aborted(txn_id)
-                if partition is not None and is_layout(last):
+                if partition is not None and layout_name(last):
                     dead = dead or ends_below(last, partition.min_write_id)
             else:
                 dead, above = last == PAIR_FILE, above.rpartition("/")[0]

@@ -1,4 +1,4 @@
-"""Need of compaction: the thresholds, files and decision of a table's locations. Needs no Spark.
+"""Need of compaction: the thresholds, files, figures and decision of a table's locations. Needs no Spark.
 
 The initiator queues jobs by it, and `hiveacid.web` shows it. `core.compaction.initiation_and_retry_policy` decides.
 """
@@ -7,33 +7,32 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
+from hiveacid import errors
 from hiveacid.config import Settings, setting_definitions
 from hiveacid.config.property_definitions import NO_AUTO_COMPACTION, compactor_settings
 from hiveacid.core.compaction import initiation_and_retry_policy as policy
+from hiveacid.core.compaction.advice import LocationFigures, file_figures
 from hiveacid.core.compaction.queue_records import (
     DEFAULT_POOL,
     ChangedPartition,
     Compaction,
     CompactionRequest,
 )
-from hiveacid.core.compaction.quiet_hours import parse_quiet_hours
 from hiveacid.core.model import Partition, TableDefinition, TableName
 from hiveacid.core.snapshot.selection import AcidState
 from hiveacid.core.transactions.states import CompactionState
-from hiveacid.errors import (
-    CompactionError,
-    CompactionRefusedError,
-    MissingDirectoryError,
-    TransactionStateError,
-)
+from hiveacid.orc.footer_summary import read_summary
 from hiveacid.ports.catalog import Catalog
 from hiveacid.ports.store import TransactionStore
 from hiveacid.storage.snapshot_locations import read_location
 from hiveacid.table.partitions import partition_name
 from hiveacid.table.read.inventory import TableAccess
 
+MOST_PARTITIONS = 2000
+"""Partitions of a table that are listed."""
+_MOST_FOOTERS = 2000  # of a location that are read
 _GAVE_WAY = "a user asked for the same meanwhile"
 
 
@@ -63,12 +62,7 @@ class CompactedTable:
 
     def candidate(self, changed: ChangedPartition, jobs: Sequence[Compaction]) -> policy.CompactionCandidate:
         """Return what the policy asks of a location before its files; ``jobs``: those of this location."""
-        return policy.CompactionCandidate(
-            self.definition.kind,
-            tuple(policy.Attempt(job.id, job.state, job.enqueued, job.started) for job in jobs),
-            changed.aborted,
-            self.disabled,
-        )
+        return policy.CompactionCandidate(self.definition.kind, tuple(jobs), changed.aborted, self.disabled)
 
 
 def thresholds_of(settings: Settings) -> policy.Thresholds:
@@ -82,7 +76,7 @@ def thresholds_of(settings: Settings) -> policy.Thresholds:
         retry_after=settings.get(setting_definitions.FAILED_RETRY_TIME),
         insert_only=settings.get(setting_definitions.COMPACT_INSERT_ONLY),
         major_interval=settings.get(setting_definitions.MAJOR_INTERVAL),
-        window=parse_quiet_hours(settings.get(setting_definitions.COMPACTION_WINDOW)),
+        window=policy.parse_quiet_hours(settings.get(setting_definitions.COMPACTION_WINDOW)),
     )
 
 
@@ -92,19 +86,14 @@ def load_table(catalog: Catalog, settings: Settings, name: TableName) -> Compact
     if definition is None or database is None:
         return None
     settings = compactor_settings(settings, database.properties, definition.properties)
-    disabled = "database" if _is_true(database.properties, NO_AUTO_COMPACTION.name) else None
-    if _is_true(definition.properties, NO_AUTO_COMPACTION.name):
+    disabled = "database" if NO_AUTO_COMPACTION.is_set(database.properties) else None
+    if NO_AUTO_COMPACTION.is_set(definition.properties):
         disabled = "table"
     by_name: dict[str | None, Partition | None] = {None: None}
     if definition.partition_columns:
         partitions = catalog.list_partitions(name)
         by_name = {partition_name(definition, partition.values): partition for partition in partitions}
     return CompactedTable(definition, settings, thresholds_of(settings), disabled, by_name)
-
-
-def _is_true(properties: Sequence[tuple[str, str]], name: str) -> bool:
-    values = [text for key, text in properties if key.lower() == name]
-    return any(text.strip().lower() == "true" for text in values)
 
 
 def decide(
@@ -133,7 +122,7 @@ def enqueue_for_user(store: TransactionStore, request: CompactionRequest, initia
     request = replace(request, reason=None)
     try:
         return store.enqueue_compaction(request, initiator)
-    except CompactionRefusedError:
+    except errors.CompactionRefusedError:
         place = (request.table, request.partition, request.kind)
         for job in store.show_compactions():
             of = job.request
@@ -142,7 +131,8 @@ def enqueue_for_user(store: TransactionStore, request: CompactionRequest, initia
                 and (of.table, of.partition, of.kind) == place
                 and of.reason is not None
             ):
-                with suppress(TransactionStateError, CompactionError):  # a worker has just begun it
+                # a worker has just begun it
+                with suppress(errors.TransactionStateError, errors.CompactionError):
                     store.end_compaction(job.id, CompactionState.DID_NOT_INITIATE, _GAVE_WAY)
                 return store.enqueue_compaction(request, initiator)
         raise
@@ -157,5 +147,48 @@ def state_of_files(
     root = table.location if partition is None else partition.location
     try:
         return read_location(access.fs, table, root, partition, write_ids, txns).state
-    except MissingDirectoryError:
+    except errors.MissingDirectoryError:
         return None
+
+
+@dataclass
+class Measurer:
+    """Measures locations. ``most_remembered``: numbers of rows of files that are kept for the next look."""
+
+    access: TableAccess
+    most_remembered: int
+    _rows: dict[tuple[str, int], int | None] = field(default_factory=dict, init=False)
+
+    def figures_of(self, table: CompactedTable, partition: str | None) -> LocationFigures:
+        """Return the figures of a partition, or (None) of an unpartitioned table; zeros if the directory is missing."""
+        definition, part = table.definition, table.partitions[partition]
+        state = state_of_files(self.access, definition, part)
+        if state is None:
+            return LocationFigures(policy.LocationSizes(0, 0, 0))
+        rows, deletes = self._count_rows(definition.location if part is None else part.location, state)
+        return replace(file_figures(state, policy.measure_location(state)), rows=rows, deletes=deletes)
+
+    def _count_rows(self, root: str, state: AcidState) -> tuple[int | None, int | None]:
+        """Return the rows and the delete events in the files, None if footers do not tell or are too many."""
+        if len(self._rows) > self.most_remembered:
+            self._rows.clear()
+        with_rows = [file for item in state.row_directories for file in item.files]
+        with_events = [file for item in state.delete_deltas for file in item.files]
+        if len(with_rows) + len(with_events) + len(state.originals) > _MOST_FOOTERS:
+            return None, None
+        counts: list[int | None] = []
+        for files in ((*with_rows, *state.originals), with_events):
+            found = [self._rows_of(f"{root}/{file.path}", file.size) for file in files]
+            counts.append(None if None in found else sum(rows or 0 for rows in found))
+        return counts[0], counts[1]
+
+    def _rows_of(self, path: str, size: int) -> int | None:
+        key = path, size
+        with suppress(KeyError):  # another thread may clear what is remembered at any time
+            return self._rows[key]
+        try:
+            rows = read_summary(self.access.fs, path, size).rows
+        except errors.HiveAcidError:  # no ORC file, or a damaged one: hiveacid check tells
+            rows = None
+        self._rows[key] = rows
+        return rows

@@ -23,7 +23,7 @@ from hiveacid.core.compaction.queue_records import (
     sort_columns,
 )
 from hiveacid.core.format.acid_columns import MAX_BUCKETS
-from hiveacid.core.model import Partition, TableDefinition, TableKind, TableName
+from hiveacid.core.model import Partition, TableDefinition, TableName
 from hiveacid.core.schema.partitions import require_partitions
 from hiveacid.core.transactions.states import UNDER_WAY, CompactionState, TransactionState
 from hiveacid.ports.clock import Clock
@@ -34,7 +34,7 @@ from hiveacid.spark.write.rebalance_compaction import require_sortable
 from hiveacid.table.cleaning.clean_compacted_and_aborted import clean_job
 from hiveacid.table.compaction.need import enqueue_for_user
 from hiveacid.table.compaction.run_compaction import CompactionReport, job_group, run_job
-from hiveacid.table.context import HOW_TO_MAKE_TRANSACTIONAL, Context
+from hiveacid.table.context import Context
 from hiveacid.table.partitions import partition_name, partitions_of, static_values
 
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.25, 10.0  # seconds between two checks of a job that another worker runs
@@ -72,23 +72,19 @@ def compact(
     """
     options = options or CompactionOptions()
     compaction_kind = _kind(kind, options)
-    table = context.require(name)
-    if table.kind is TableKind.PLAIN:
-        raise errors.NotTransactionalError(
-            f"COMPACT on {name}: the table is not transactional: {HOW_TO_MAKE_TRANSACTIONAL}"
-        )
+    table = context.require_transactional(name, "COMPACT on")
     _check(context, table, options)
     static, partitions = static_values(context, table, spec), partitions_of(context, table)
     targets = [None] if partitions is None else require_partitions(table, partitions, static)
     requests = [_request(context, table, partition, compaction_kind, options) for partition in targets]
-    reports, silent = _run_requests(context, requests, wait=wait)
+    reports, overdue = _run_requests(context, requests, wait=wait)
     reports = _clean_after(context, reports)
     refused = [report for report in reports if report.state == CompactionState.REFUSED]
     if len(targets) == 1 and refused:
         raise errors.CompactionRefusedError(f"{name}: {refused[0].reason}")
-    if silent:
-        suffix = "; all other partitions are done" if len(targets) > len(silent) else ""
-        raise errors.CompactionRefusedError(f"{'; '.join(silent)}{suffix}")
+    if overdue:
+        suffix = "; all other partitions are done" if len(targets) > len(overdue) else ""
+        raise errors.CompactionRefusedError(f"{'; '.join(overdue)}{suffix}")
     return reports
 
 
@@ -154,7 +150,7 @@ class _RunningJobs:
     jobs: set[int] = field(default_factory=set)
     queueing: threading.Lock = field(default_factory=threading.Lock)
     """Held while a job is enqueued, because the cleaning before it locks the table against other threads."""
-    silent: list[str] = field(default_factory=list)
+    overdue: list[str] = field(default_factory=list)
     """Refusals because of workers that missed a heartbeat."""
 
     def run(self, job: Compaction) -> CompactionReport | None:
@@ -211,7 +207,7 @@ def _run_requests(
     reports = run_in_parallel(
         context.env, works, context.settings.get(setting_definitions.COMPACT_THREADS), at_work.stop
     )
-    return reports, at_work.silent
+    return reports, at_work.overdue
 
 
 def _run_request(
@@ -224,7 +220,7 @@ def _run_request(
         if alone:
             raise
         if isinstance(error, _HeartbeatOverdueError):
-            at_work.silent.append(str(error))
+            at_work.overdue.append(str(error))
         return CompactionReport(0, request.kind, request.partition, CompactionState.REFUSED, str(error))
     if _is_served(context, request.pool):
         if not wait:
@@ -255,7 +251,7 @@ def _enqueue_after_sweep(context: Context, request: CompactionRequest) -> Compac
 
 
 def _enqueue(context: Context, request: CompactionRequest) -> Compaction:
-    """Enqueue a job, or return an equal one of a user that already waits in the queue, whose requester may be gone.
+    """Enqueue a job, or return an equal job that waits; the user who asked for it may be gone.
 
     After a refusal, end blocking jobs of workers without a heartbeat for ``hive.txn.timeout``, and clean after jobs that
     wait only for the cleaner. Then try once more.
@@ -335,10 +331,11 @@ def _end_stale_job(
     covered = (job.request.kind, request.kind) == (CompactionKind.MINOR, CompactionKind.MAJOR)
     # another client has ended the job meanwhile
     with suppress(errors.TransactionStateError, errors.CompactionError):
+        # a worker may crash before it opens a transaction, or after it aborted it
         if (
             job.state == CompactionState.WORKING
             and (job.started or 0) < silent_since
-            and not _is_at_work(context, job)
+            and not (job.txn_id is not None and context.store.txn_state(job.txn_id) == TransactionState.OPEN)
         ):
             context.store.end_compaction(
                 job.id, CompactionState.FAILED, "its worker has not been heard of any more"
@@ -348,11 +345,6 @@ def _end_stale_job(
             context.store.end_compaction(job.id, CompactionState.DID_NOT_INITIATE, reason)
         if job.state == CompactionState.READY_FOR_CLEANING:
             clean_job(context, job.id)
-
-
-def _is_at_work(context: Context, job: Compaction) -> bool:
-    """Tell whether a job's transaction is open. A worker may crash before it opens one, or after it aborted it."""
-    return job.txn_id is not None and context.store.txn_state(job.txn_id) == TransactionState.OPEN
 
 
 def _wait_for_end(context: Context, job: Compaction, stopping: threading.Event) -> Compaction:

@@ -25,7 +25,7 @@ from hiveacid.core.transactions.states import CompactionState
 from hiveacid.ports.transactions import Operation, TxnKind, Written
 from hiveacid.spark.session.running_jobs_and_plans import named_jobs
 from hiveacid.storage.snapshot_locations import Location, list_locations
-from hiveacid.table.cleaning.delete_files import cleaner_lock, record_history_start
+from hiveacid.table.cleaning.remove_files import cleaner_lock, record_history_start
 from hiveacid.table.compaction.write_compacted_files import (
     CompactionJob,
     CompactionWriter,
@@ -39,10 +39,8 @@ from hiveacid.table.partitions import find_partition
 from hiveacid.table.read.footers import read_footers
 from hiveacid.transactions.transaction import Transaction
 
-_CLEANER_ATTEMPTS, _CLEANER_PAUSE = (
-    240,
-    0.5,
-)  # attempts to get the lock of a cleaner, and seconds between two of them
+# attempts to get the lock of a cleaner, and seconds between two of them
+_CLEANER_ATTEMPTS, _CLEANER_PAUSE = 240, 0.5
 
 logger = logging.getLogger(__name__)
 
@@ -115,11 +113,6 @@ class _RefusedError(Exception):
         self.state: str | None = None
 
 
-def never_interrupted() -> bool:
-    """Return False: the worker was not told to stop."""
-    return False
-
-
 def job_group(job_id: int) -> str:
     """Return the name of the group of a compaction's Spark jobs (``spark.session.running_jobs_and_plans``)."""
     return f"hiveacid-compaction-{job_id}"
@@ -129,7 +122,7 @@ def run_job(
     context: Context,
     record: Compaction,
     worker: str,
-    interrupted: Callable[[], bool] = never_interrupted,
+    interrupted: Callable[[], bool] = lambda: False,
     writer: CompactionWriter | None = None,
 ) -> CompactionReport:
     """Run a job that ``worker`` has claimed; return the report.
@@ -256,7 +249,8 @@ def _in_transaction(
         context.store.start_compaction(record.id, txn.txn_id, write_ids.high_watermark, worker)
     except errors.TransactionStateError as error:  # the claim expired while the job waited for its lock
         raise errors.CompactionError(
-            f"compaction {record.id} was given up: nothing was heard of its worker for hive.txn.timeout; run it again"
+            f"compaction {record.id} was given up: nothing was heard of its worker for hive.txn.timeout, or the table has another "
+            "name now; run it again"
         ) from error
     partitions = None if partition is None else [partition]
     (location,) = list_locations(context.fs, table, partitions, write_ids, txn.snapshot())

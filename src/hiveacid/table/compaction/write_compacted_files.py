@@ -28,6 +28,7 @@ from hiveacid.core.snapshot.file_records import NewDirectory
 from hiveacid.core.snapshot.selection import AcidDirectory, AcidState
 from hiveacid.errors import StorageError
 from hiveacid.orc.tail import read_tail
+from hiveacid.ports.store import own_store
 from hiveacid.spark.read.delete_joins import scan_deletes
 from hiveacid.spark.read.scan_source import ScanSource
 from hiveacid.spark.session.error_translation import translate_errors
@@ -36,9 +37,9 @@ from hiveacid.spark.write.rebalance_compaction import bucket_count, renumber_row
 from hiveacid.spark.write.staged_files import StagedFile, StagedKind, TaskReport, list_staged_files
 from hiveacid.storage.snapshot_locations import Location, map_in_threads
 from hiveacid.storage.staging import delete_staging, mark_directory, staging_name
-from hiveacid.table.cleaning.delete_files import remove_aborted
+from hiveacid.table.cleaning.remove_files import remove_aborted
 from hiveacid.table.codec_and_writer_options import writer_options
-from hiveacid.table.compaction.without_shuffle import (
+from hiveacid.table.compaction.stage_without_shuffle import (
     stage_events_in_driver,
     stage_in_order,
     stage_rows_in_driver,
@@ -186,9 +187,7 @@ def rewrite(job: CompactionJob, writer: CompactionWriter) -> tuple[tuple[str, ..
             _put_in_place(job, scratch, list(outputs))
     finally:
         delete_staging(fs, scratch)
-    if (
-        job.level is LayoutLevel.HIVE4
-    ):  # the side files of hive3 are not recorded, and the table loses its mark
+    if job.level is LayoutLevel.HIVE4:  # at hive3 the table has lost its mark
         now = job.context.clock.now()
         values = () if job.location.partition is None else job.location.partition.values
         made = {
@@ -259,6 +258,9 @@ def _put_in_place(job: CompactionJob, scratch: str, names: Sequence[str]) -> Non
     if job.level is LayoutLevel.HIVE3 and len(names) > 1:
         for name in names:
             fs.write_bytes(f"{scratch}/{name}/{PAIR_FILE}", str(int(job.txn.txn_id)).encode())
+    if job.level is LayoutLevel.HIVE3 and job.context.store.maintained_by_hiveacid():
+        # The result counts without this commit, so the cleaner may delete what the records have
+        own_store(job.context.store).end_records(job.table.name, job.txn.txn_id)
     job.txn.published = True
     job.txn.pending.on_abort.append(partial(_undo, job, moved_names, names))
     for name in names:
@@ -329,7 +331,7 @@ class FileWriter:
 
 
 def _stage_without_shuffle(job: CompactionJob, location: Location, directory: str) -> StagedOutput | None:
-    """Stage rows in the driver, or by copying large files in key order; None if a job has to sort all rows."""
+    """Stage rows in the driver, or large files in key order without a shuffle; None if a job has to sort all rows."""
     write_ids = job.plan.write_ids
     staged = stage_rows_in_driver(job.context, job.target, location, write_ids, directory)
     if staged is not None:
@@ -382,11 +384,7 @@ def _valid_delete_events(job: CompactionJob) -> DataFrame:
 
 
 def _publish(
-    job: CompactionJob,
-    files: Sequence[StagedFile],
-    reported: TaskReport,
-    output: str,
-    kind: StagedKind,
+    job: CompactionJob, files: Sequence[StagedFile], reported: TaskReport, output: str, kind: StagedKind
 ) -> publish.PublishedFiles:
     """Move staged files into the result. Without rows, a file without rows becomes the result."""
     fs, table, check = job.context.fs, job.table, job.txn.open_check()

@@ -41,7 +41,7 @@ _COLONS = 4  # of a valid write-id list: table:high watermark:lowest open:open:a
 
 
 @dataclass(frozen=True, repr=False)
-class Changes(Displayed):
+class ChangeFeed(Displayed):
     """A prepared change feed; `to_df` reads it. Arguments as in `AcidTable.changes`."""
 
     context: Context
@@ -70,7 +70,7 @@ class Changes(Displayed):
         return frame.select(*([ROW_ID] if self.row_ids else []), *columns, feed.CHANGE_TYPE, feed.WRITE_ID)
 
 
-def _check(table: TableDefinition, request: Changes) -> None:
+def _check(table: TableDefinition, request: ChangeFeed) -> None:
     if table.kind is TableKind.PLAIN:
         raise errors.NotTransactionalError(
             f"changes of {table.name}: the table is not transactional, so its changes are unknown"
@@ -91,7 +91,9 @@ def _check(table: TableDefinition, request: Changes) -> None:
         raise errors.ConfigError(f"changes of {table.name}: key names no column: {', '.join(unknown)}{near}")
 
 
-def read_changes(context: Context, table: TableDefinition, txn: Transaction, request: Changes) -> DataFrame:
+def read_changes(
+    context: Context, table: TableDefinition, txn: Transaction, request: ChangeFeed
+) -> DataFrame:
     """Return the changes of a request as a plan, ``ROW__ID`` among its columns."""
     context.env.prepare_scan()
     present = txn.valid_write_ids(table.name)

@@ -33,19 +33,17 @@ from hiveacid.core.schema.types import (
     Union,
     parse_type,
 )
-from hiveacid.core.snapshot.directory_listing import DataFile
+from hiveacid.core.snapshot.directory_listing import DataFile, FooterFacts
 from hiveacid.core.snapshot.scan_plan import AskFile, LocationPlan, ScanFile, plan_location
 from hiveacid.errors import BadFileError
 from hiveacid.orc.column_statistics import StatisticsList, column_bounds
-from hiveacid.orc.footer_summary import FileKey, FileSummary, read_summary
+from hiveacid.orc.footer_summary import FileKey, FileSummary, read_summary, schema_of, summary_of
 from hiveacid.spark.read.delete_events import DeleteBounds, measure_delete_bounds
 from hiveacid.spark.read.scan_source import Plans
 from hiveacid.storage.snapshot_locations import Location, PlanMemo, map_in_threads, memo_of
 from hiveacid.table.context import Context
 from hiveacid.table.read.flush_length_files import prepare_readable_part
 from hiveacid.transactions.transaction import Transaction
-
-_OF_LISTING = ScanFile._fields.index("rows")  # fields that are known without the footer
 
 _MIN_SKIPPED_SHARE = 4  # with fewer than one file in four skipped, the memo of the whole scan is worth more
 _TEXT = frozenset({"string", "varchar"})
@@ -101,14 +99,17 @@ def _read_footers(
     plans = {location.partition: plan(location, lambda *_: 1) for location in locations}
     if table.kind is not TableKind.FULL_ACID and file_kind(table.storage) is not FileKind.ORC:
         return Footers(plans)
-    summaries = read_summaries(context, [file for files in plans.values() for part in files for file in part])
+    footers = read_summaries(
+        context,
+        [file for files in plans.values() for part in files for file in part if file.listed.facts is None],
+    )
     for location in locations:
         if any(file.original is not None for file in plans[location.partition].rows):
-            plans[location.partition] = plan(location, lambda path, _: summaries[path].rows)
+            plans[location.partition] = plan(location, lambda path, file: (file.facts or footers[path]).rows)
     copies = {path: copy for path, (_, copy) in readable.items()}
-    known = _with_facts(context, table, plans, summaries, copies)
+    known = _with_facts(context, table, plans, footers, copies)
     bounds = measure_delete_bounds(
-        [summaries[file.path] for files in known.values() for file in files.events],
+        [file for files in known.values() for file in files.events],
         context.settings.get(setting_definitions.BROADCAST_DELETE_EVENTS),
     )
     has_acid_v1_events = any(file.acid and file.has_events for files in known.values() for file in files.rows)
@@ -119,40 +120,59 @@ def _with_facts(
     context: Context,
     table: TableDefinition,
     plans: Plans,
-    summaries: Mapping[str, FileSummary],
+    footers: Mapping[str, FileSummary],
     copies: Mapping[str, str | None],
 ) -> Plans:
-    """Add the facts of the footers to the files of plans, and leave out those without rows. Raises BadFileError for a file that is not what its name says."""
+    """Add the facts of the footers to the files of plans, and leave out those without rows. Raises BadFileError for a file that is not what its name says.
+
+    ``footers``: summaries of the files whose facts no commit has recorded.
+    """
     rule = matching(table, context.layout_level(table))
-    mappings: dict[int, ColumnMapping] = {}  # by identity: equal schemas are one object (`SummaryCache`)
+    mappings: dict[Hashable, ColumnMapping] = {}  # by text, or by identity (`SummaryCache`): it is faster
     has_row_ids = table.kind is TableKind.FULL_ACID
 
+    def mapping_of(key: Hashable, schema: Struct) -> ColumnMapping:
+        found = mappings[key] = map_columns(table.columns, schema, rule)
+        return found
+
     def with_facts(file: ScanFile) -> ScanFile:
-        summary = summaries[file.path]
-        schema = summary.schema
-        if id(schema) not in mappings:
-            mappings[id(schema)] = map_columns(table.columns, schema, rule)
-        if has_row_ids and summary.is_acid != file.acid:
-            file.require_row_ids_as_named(summary.rows, is_acid=summary.is_acid)
-        of_footer = (
-            summary.rows,
-            mappings[id(schema)],
-            summary.has_events,
-            summary.keys,
-            copies.get(file.path),
+        facts, path = file.listed.facts, file.path
+        if facts is not None:
+            rows, text, is_acid, has_events, ends, _ = facts
+            mapping = mappings.get(text) or mapping_of(text, schema_of(text))
+        else:
+            summary = footers[path]
+            rows, schema, is_acid, has_events = summary[:4]
+            ends = () if summary.keys is None else summary.keys.ends
+            mapping = mappings.get(id(schema)) or mapping_of(id(schema), schema)
+        if has_row_ids and is_acid != file.acid:
+            file.require_row_ids_as_named(rows, is_acid=is_acid)
+        _, listed, length, acid, partly_valid, statement, original, *_ = file
+        return ScanFile(
+            path,
+            listed,
+            length,
+            acid,
+            partly_valid,
+            statement,
+            original,
+            rows,
+            mapping,
+            has_events,
+            ends,
+            copies.get(path),
         )
-        return ScanFile._make((*file[:_OF_LISTING], *of_footer))
 
     return {
         partition: LocationPlan(
-            *(tuple(file for file in map(with_facts, part) if file.rows) for part in files)
+            *(tuple([file for file in map(with_facts, part) if file.rows]) for part in files)
         )
         for partition, files in plans.items()
     }
 
 
 def read_summaries(context: Context, files: Sequence[ScanFile]) -> dict[str, FileSummary]:
-    """Read footers, several at a time; the cache identifies them by path, size and time."""
+    """Read the footers of files, several at a time. The cache identifies them by path, size and time."""
 
     def read(file: ScanFile) -> FileSummary:
         summary = read_summary(context.fs, file.path, file.length)
@@ -195,15 +215,18 @@ def files_to_skip(
     skipped, files = [], 0
     for location in locations:
         for file in footers.plans[location.partition].rows:
-            key, mapping = (file.path, file.listed.size, file.listed.modified), file.mapping
+            mapping, facts = file.mapping, file.listed.facts
             files += file.rows > 0
-            summary, statistics = context.summaries.get(key), context.summaries.statistics(key)
+            key = (file.path, file.listed.size, file.listed.modified)
+            summary = facts or context.summaries.get(key)
+            statistics = facts.statistics if facts else context.summaries.statistics(key)
             if not file.rows or file.copy is not None or summary is None or mapping is None or not statistics:
                 continue
             kind = (summary.is_acid, id(mapping))
             if kind not in column_ids:
+                known = summary_of(summary) if isinstance(summary, FooterFacts) else summary
                 column_ids[kind] = [
-                    _column_id(summary, mapping, numbers[name], hive)
+                    _column_id(known, mapping, numbers[name], hive)
                     for name, hive in zip(names, types, strict=True)
                 ]
             if not may_match(_bounds(column_ids[kind], types, StatisticsList(file.path, statistics))):

@@ -8,19 +8,20 @@ from __future__ import annotations
 import json
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import TypeAlias
 
-from hiveacid.config.property_definitions import HISTORY_FROM
+from hiveacid.config.property_definitions import HISTORY_FROM, TAGS
 from hiveacid.core.compaction.queue_records import Compaction
 from hiveacid.core.format.names import BaseName, DeltaName
 from hiveacid.core.format.write_id_lists import ValidWriteIdList
 from hiveacid.core.model import Partition, ShownAsText, TableDefinition, WriteId
 from hiveacid.core.snapshot.directory_listing import DataFormat
+from hiveacid.core.snapshot.tags import Tag, TagName, parse_tags
 from hiveacid.core.transactions.commit_records import CommitRecord, last_committed, write_ids_before
 from hiveacid.core.transactions.states import CompactionState
-from hiveacid.errors import NotEnoughHistoryError, UnsupportedFeatureError
+from hiveacid.errors import NotEnoughHistoryError, UnsupportedFeatureError, did_you_mean
 from hiveacid.storage.snapshot_locations import id_property
 from hiveacid.table.context import StoreContext
 from hiveacid.table.read.inventory import Row, TableAccess, TableInventory, current_snapshot, inventory_of
@@ -51,8 +52,13 @@ class Instant(ShownAsText):
         return format_millis(self.millis)
 
 
-PointInTime: TypeAlias = WriteId | Instant
-"""A point in the past of a table: after a write id, or a moment."""
+PointInTime: TypeAlias = WriteId | Instant | TagName
+"""A point in the past of a table: after a write id, a moment, or that of a tag."""
+
+
+def point_of_version(version: int | str) -> WriteId | TagName:
+    """Return the point of VERSION AS OF: a write id, or the name of a tag."""
+    return TagName(version.lower()) if isinstance(version, str) else WriteId(version)
 
 
 def utc_datetime(millis: int) -> datetime:
@@ -86,6 +92,8 @@ def write_ids_at(
     """
     if isinstance(past, Instant):
         write_ids = write_ids_at_instant(context, table, txn.committed_write_ids(table.name), past)
+    elif isinstance(past, TagName):
+        write_ids = replace(find_tag(context, table, past.name).write_ids, table=table.name)
     else:
         write_ids = txn.valid_write_ids(table.name).at(past)
     require_history(context, table, txn, past, write_ids)
@@ -113,6 +121,9 @@ def require_history(
     write_ids: ValidWriteIdList,
 ) -> None:
     """Raise NotEnoughHistoryError if the cleaner may have removed files of a point in time."""
+    if isinstance(past, TagName):
+        find_tag(context, table, past.name)
+        return
     earliest = id_property(table, HISTORY_FROM)
     if not earliest:
         return
@@ -157,6 +168,27 @@ def _too_early(
     )
     error.since = utc_datetime(since)
     return error
+
+
+def live_tags(context: StoreContext, table: TableDefinition) -> list[Tag]:
+    """Return the tags whose states the cleaner keeps, by name. Raises ConfigError for a property that is damaged."""
+    text = TAGS.of(table)
+    now = 0 if text is None else context.store.now()
+    return [tag for _, tag in sorted(parse_tags(text).items()) if tag.is_live(now)]
+
+
+def find_tag(context: StoreContext, table: TableDefinition, name: str) -> Tag:
+    """Return a tag. Raises NotEnoughHistoryError if there is none, or its time is over."""
+    tags = {tag.name: tag for tag in live_tags(context, table)}
+    if name not in tags:
+        ended = parse_tags(TAGS.of(table)).get(name)
+        reason = (
+            "there is no such tag"
+            if ended is None
+            else f"it was kept until {format_millis(ended.until or 0)}"
+        )
+        raise NotEnoughHistoryError(f"{table.name} as of tag '{name}': {reason}{did_you_mean(name, tags)}")
+    return tags[name]
 
 
 def history_rows(
@@ -230,16 +262,7 @@ def _compaction_row(job: Compaction, committed: int) -> HistoryRow:
     txn_id = None if job.txn_id is None else int(job.txn_id)
     numbers = (None, None, None, output.get("files"), output.get("bytes"))
     actor = (None, None, job.worker)
-    return (
-        None,
-        utc_datetime(committed),
-        operation,
-        None,
-        *actor,
-        txn_id,
-        *numbers,
-        request.partition,
-    )
+    return (None, utc_datetime(committed), operation, None, *actor, txn_id, *numbers, request.partition)
 
 
 def _rows_on_disk(inventory: TableInventory) -> Iterator[tuple[int, HistoryRow]]:

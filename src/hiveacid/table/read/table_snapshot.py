@@ -14,9 +14,9 @@ from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import islice
-from typing import TYPE_CHECKING
 
 import pyarrow as pa
+from py4j.java_gateway import JavaObject
 from pyspark.sql import DataFrame
 
 from hiveacid.config import setting_definitions
@@ -26,15 +26,14 @@ from hiveacid.core.model import TableDefinition, TableKind
 from hiveacid.core.snapshot.scan_plan import ScanFile
 from hiveacid.errors import CatalogError, StatementError, UnsupportedFeatureError, acid_v1
 from hiveacid.orc.build_delete_bitmap import NO_DELETE_KEYS, build_delete_bitmap, read_delete_keys
-from hiveacid.spark.predicates.column_conditions import table_conjuncts, with_char_metadata
-from hiveacid.spark.predicates.partition_pruning import prune_partitions
+from hiveacid.spark.predicates.column_conditions import prune_partitions, table_conjuncts, with_char_metadata
 from hiveacid.spark.predicates.search_argument import SearchArgument, search_argument
 from hiveacid.spark.read.acid_rows import is_indexed, make_index
 from hiveacid.spark.read.delete_events import BitmapLookup
-from hiveacid.spark.read.deleted_rows import rows_with_deleted
+from hiveacid.spark.read.delete_joins import rows_with_deleted
 from hiveacid.spark.read.scan_frames import scan
 from hiveacid.spark.read.scan_source import FileGroup, ReadOptions, ScanSource, partition_key
-from hiveacid.spark.session.capabilities import SparkEnvironment
+from hiveacid.spark.session.environment import SparkEnvironment
 from hiveacid.spark.session.jvm import active_session
 from hiveacid.spark.session.running_jobs_and_plans import RelationWatch
 from hiveacid.storage.paths import spark_path
@@ -43,17 +42,8 @@ from hiveacid.table.context import Context
 from hiveacid.table.partitions import partitions_of, require_changeable
 from hiveacid.table.read.footers import Footers, files_to_skip, footers_are_known, read_footers
 from hiveacid.table.read.history_and_time_travel import PointInTime
-from hiveacid.table.read.visible_locations import (
-    list_as_of,
-    list_visible,
-    may_have_acid_v1_events,
-    warn_of_foreign_files,
-    write_ids_of,
-)
+from hiveacid.table.read.visible_locations import list_as_of, warn_of_foreign_files, write_ids_of
 from hiveacid.transactions.transaction import Transaction
-
-if TYPE_CHECKING:
-    from py4j.java_gateway import JavaObject
 
 _OBJECTS = 100_000
 """Threshold of the garbage collector's youngest generation during a plan, in objects. The older generations practically do not run meanwhile."""
@@ -122,7 +112,7 @@ def reading_transaction(
 def extend_lease(context: Context, reader: Transaction, frame: DataFrame) -> None:
     """Let a read lease last as long as the plan of a DataFrame can run."""
     if context.read_leases.is_leased(reader):
-        context.read_leases.add_holder(reader, RelationWatch(context.env, frame))
+        context.read_leases.add_holder(reader, RelationWatch(context.env, frame).alive)
 
 
 @dataclass(frozen=True)
@@ -171,7 +161,7 @@ class TableSnapshot:
         return with_char_metadata(self.table, frame)
 
     def scan_with_deleted(self) -> DataFrame:
-        """Return the rows and the deleted ones that files hold (``spark.read.deleted_rows``).
+        """Return the rows and the deleted ones that files hold (``spark.read.delete_joins``).
 
         Raises UnsupportedFeatureError if files hold update events of ACID v1, or if a column has the name of the deletion state.
         """
@@ -271,16 +261,6 @@ def scan_locations(
                 }
                 source = replace(source, plans=plans, memo=PlanMemo())
         return scan(source, locations, footers.bounds, current=current, count_only=count_only)
-
-
-def require_no_acid_v1_events(context: Context, table: TableDefinition, txn: Transaction) -> None:
-    """Refuse to add rows to a table with events of ACID v1. Streams have `require_no_update_events`, which needs no Spark."""
-    if not may_have_acid_v1_events(table):
-        return
-    write_ids = txn.valid_write_ids(table.name)
-    locations = list_visible(context, table, partitions_of(context, table, txn), write_ids, txn)
-    if read_footers(context, table, locations, txn).has_acid_v1_events:
-        raise acid_v1(table.name)
 
 
 @contextmanager

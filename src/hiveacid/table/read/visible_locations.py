@@ -1,36 +1,36 @@
 """Locations of a table as a transaction sees them, now or in the past; nothing here needs an engine.
 
-A connection keeps listings for later snapshots of unchanged directories (`list_kept`).
+On a store of hiveacid's own, the records of commits tell the files of a table, if these records are complete
+(`core.snapshot.file_records`): nothing is listed. Other tables are listed for each snapshot.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from hiveacid.config import setting_definitions
-from hiveacid.config.property_definitions import ADOPTED_TXN, CONVERSION, PARTITIONS_DROPPED
+from hiveacid.config.property_definitions import ADOPTED_TXN, PARTITIONS_DROPPED
 from hiveacid.core.format.names import BaseName, DeltaName, has_hidden_prefix, parse_directory
 from hiveacid.core.format.write_id_lists import ValidWriteIdList
 from hiveacid.core.model import Partition, TableDefinition, TableKind, WriteId
 from hiveacid.core.schema.partitions import format_partition
-from hiveacid.core.snapshot.selection import SnapshotIds, is_final, measure_reach
+from hiveacid.core.snapshot.file_records import RecordedDirectory, RecordedPlaces, listed_entries
+from hiveacid.core.snapshot.selection import IdView, Reach, SnapshotIds, measure_reach
+from hiveacid.core.snapshot.selection_by_names import LocationNames, NamedSelection, names_of
+from hiveacid.core.snapshot.tags import TagName
 from hiveacid.errors import FormatError, NotEnoughHistoryError, StorageError, WriteConflictError
-from hiveacid.storage.paths import is_local
+from hiveacid.ports.store import own_store
 from hiveacid.storage.snapshot_locations import (
     ListedLocations,
     Location,
-    adopted_txn_id,
-    for_each_location,
     id_property,
     list_locations,
     memo_of,
-    read_location,
     select_location,
-    uncommitted_txn_ids,
 )
-from hiveacid.table.connection_caches import KeptListing, StampedListings
+from hiveacid.table.connection_caches import KeptLocation, KeptSnapshot, LocationCache
 from hiveacid.table.context import StoreContext
 from hiveacid.table.read.history_and_time_travel import PointInTime, require_history, write_ids_at
 from hiveacid.transactions.transaction import Transaction
@@ -66,9 +66,11 @@ def list_as_of(
     as_of: PointInTime | None,
 ) -> tuple[Location, ...]:
     """List the partitions (or the table) at the write ids of `write_ids_of`. Raises NotEnoughHistoryError."""
-    # Before the table was adopted, the cleaner of another engine may have removed files without a record
+    # Before the table was adopted, the cleaner of another engine may have removed files without a record; of a tag CREATE TAG knew
     history_kept = (
-        as_of is not None and context.store.maintained_by_hiveacid() and ADOPTED_TXN.of(table) is None
+        as_of is not None
+        and context.store.maintained_by_hiveacid()
+        and (ADOPTED_TXN.of(table) is None or isinstance(as_of, TagName))
     )
     locations = list_visible(context, table, partitions, write_ids, txn, history_kept=history_kept)
     if as_of is not None:  # a cleaner records a removal before it begins, so check again after the listing
@@ -114,20 +116,22 @@ def list_visible(
     Raises TransactionAbortedError if the transaction timed out meanwhile, because the cleaner may then have removed
     files; WriteConflictError as `require_same_table`.
     """
+    recorded = None
     try:
-        if write_ids is txn.committed_write_ids(table.name) and context.settings.get(
-            setting_definitions.KEEP_LISTINGS
-        ):
-            locations = list_kept(context, table, partitions, SnapshotIds(write_ids, txn.snapshot()))
-        else:  # a past state, or rows of this transaction, whose files may still change
-            locations = list_locations(
+        if write_ids is txn.committed_write_ids(table.name):  # else a past state, or rows of this transaction
+            recorded = read_records(context, table, partitions, SnapshotIds(write_ids, txn.snapshot()))
+        locations = (
+            recorded.locations
+            if recorded is not None
+            else list_locations(
                 context.fs, table, partitions, write_ids, txn.snapshot(), history_kept=history_kept
             )
+        )
     except (FormatError, StorageError):  # perhaps because of what is checked here, and then its error says so
         _require_complete(context, table, partitions, txn)
         raise
     _require_complete(context, table, partitions, txn)
-    return locations
+    return locations if recorded is None else recorded.keep(context.kept)
 
 
 def _require_complete(
@@ -206,8 +210,8 @@ def _require_partitions_of_metastore(
 def _partitions_dropped(table: TableDefinition, txn: Transaction) -> WriteConflictError:
     txn.reads.outdated = True
     return WriteConflictError(
-        f"partitions of {table.name} were dropped after the snapshot of transaction {txn.txn_id} was taken, and their rows "
-        "would be missing: run it again"
+        f"partitions of {table.name} were dropped or repaired after the snapshot of transaction {txn.txn_id} was taken, and their "
+        "rows would be missing or too many: run it again"
     )
 
 
@@ -239,73 +243,123 @@ def _foreign(table: TableDefinition, location: Location) -> Iterator[str]:
         yield from (f"{location.root}/{file.path}" for file in directory.files if file not in read)
 
 
-def list_kept(
-    context: StoreContext, table: TableDefinition, partitions: Sequence[Partition] | None, ids: SnapshotIds
-) -> tuple[Location, ...]:
-    """List the partitions (or the table) as `storage.snapshot_locations.list_locations` does, reusing kept listings.
+@dataclass(frozen=True)
+class RecordedLocations:
+    """Locations by the records of commits. ``key``: what the selections depend on besides place and snapshot; ``new``: by place.
 
-    ``ids``: the current snapshot, taken before the call. If all listings are reused, the result is the earlier object.
+    ``whole``: the records of all partitions, with the reach of all names, and the view of the snapshot.
     """
-    key = (
-        table.name,
-        table.incarnation,
-        table.kind,
-        adopted_txn_id(table),
-        uncommitted_txn_ids(table),
-        CONVERSION.of(table),
+
+    key: tuple[object, ...]
+    locations: tuple[Location, ...]
+    new: Mapping[str, KeptLocation]
+    whole: tuple[RecordedPlaces, tuple[Partition, ...] | None, Reach, IdView]
+
+    def keep(self, cache: LocationCache) -> tuple[Location, ...]:
+        """Keep the locations for later snapshots; the records must have been those of the table that ``key`` names.
+
+        An earlier result is returned whose locations are the same objects, so that what was computed from them is used.
+        """
+        for root, location in self.new.items():
+            cache.locations.put((self.key, root), location, location.size)
+        if isinstance(self.locations, ListedLocations):  # those of an earlier snapshot
+            return self.locations
+        key = self.key, len(self.locations)
+        cached = cache.snapshots.get(key)  # in a tuple of one
+        found = None if cached is None else cached[0].locations
+        if found is None or any(old is not new for old, new in zip(found, self.locations, strict=True)):
+            found = ListedLocations.of(self.locations)
+        size = sum(
+            1 + sum([len(one.files) for one in location.state.directories_to_read]) for location in found
+        )
+        records, partitions, reach, view = self.whole
+        cache.snapshots.put(key, KeptSnapshot(records, partitions, found, reach, view), size)
+        return found
+
+
+def read_records(
+    context: StoreContext, table: TableDefinition, partitions: Sequence[Partition] | None, ids: SnapshotIds
+) -> RecordedLocations | None:
+    """Select what a snapshot reads by the records of commits; None if these may lack something.
+
+    ``ids``: the current snapshot, taken before the call.
+    """
+    if (
+        table.kind is TableKind.PLAIN
+        or not context.store.maintained_by_hiveacid()
+        or not context.settings.get(setting_definitions.FILE_RECORDS)
+    ):
+        return None
+    key = table.name, table.incarnation, table.kind, table.location
+    places = (
+        [((), table.location, None)]
+        if partitions is None
+        else [(one.key, one.location, one) for one in partitions]
     )
-    stamped = StampedListings.begin(context.fs, context.clock.now())
-    listing = _ReusingListing(context, table, ids, key, stamped)
-    locations = for_each_location(table, partitions, listing.location)
-    if listing.roots_not_kept:
-        return locations
-    return _reuse_result(context, (key, len(locations)), locations)
+    cached = context.kept.snapshots.get((key, len(places)))  # in a tuple of one
+    last = cached[0] if cached is not None and cached[0].is_of(partitions) else None
+    kept: dict[tuple[str, ...], KeptLocation] = {}
+    if last is None:
+        kept = _kept_locations(context, key, places)
+    known = {place: one.directories for place, one in kept.items()} if last is None else last.records
+    records = own_store(context.store).recorded_files(table.name, partitions, known)
+    if records is None:
+        return None
+    if last is not None:
+        whole = records, last.partitions, last.reach, last.view
+        if records is last.records and ids.view(last.reach) == last.view:
+            return RecordedLocations(key, last.locations, {}, whole)
+        kept = _kept_locations(context, key, places)
+    selections = _Selections(context, table, ids)
+    locations, new, reaches = [], {}, [(0, 0)]
+    for place, root, partition in places:
+        before, directories = kept.get(place), tuple(records[place])
+        if before is not None and before.is_reusable(partition, directories, ids):
+            locations.append(before.location)
+            reaches.append(before.reach)
+            continue
+        location, reach = selections.select(root, partition, directories)
+        new[root] = KeptLocation(location, directories, reach, ids.view(reach))
+        locations.append(location)
+        reaches.append(reach)
+    highest = max(one for one, _ in reaches), max(one for _, one in reaches)
+    asked = None if partitions is None else tuple(partitions)
+    return RecordedLocations(key, tuple(locations), new, (records, asked, highest, ids.view(highest)))
+
+
+def _kept_locations(
+    context: StoreContext,
+    key: tuple[object, ...],
+    places: Sequence[tuple[tuple[str, ...], str, Partition | None]],
+) -> dict[tuple[str, ...], KeptLocation]:
+    found = ((place, context.kept.locations.get((key, root))) for place, root, _ in places)
+    return {place: one[0] for place, one in found if one is not None}
 
 
 @dataclass(frozen=True)
-class _ReusingListing:
-    """One listing of a table, which reuses those of unchanged directories. ``key``: what they depend on besides the root."""
+class _Selections:
+    """Selections of one table and snapshot, by the names of directories and files (`NamedSelection`)."""
 
     context: StoreContext
     table: TableDefinition
     ids: SnapshotIds
-    key: tuple[object, ...]
-    stamped: StampedListings | None
-    roots_not_kept: list[str] = field(default_factory=list)
+    by_names: dict[tuple[LocationNames, int], NamedSelection] = field(default_factory=dict)
 
-    def location(self, root: str, partition: Partition | None) -> Location:
-        """Return a location, listed now or before; several threads call it."""
-        fs, table, ids, cache = self.context.fs, self.table, self.ids, self.context.listings.locations
-        if self.stamped is None or table.kind is TableKind.PLAIN or not is_local(root):
-            self.roots_not_kept.append(root)
-            return read_location(fs, table, root, partition, ids.write_ids, ids.txns)
-        cached = cache.get((self.key, root))
-        # LruCache.get returns a value in a tuple of one, because a value may be None
-        if cached is not None and cached[0].is_reusable(partition, ids):
-            return cached[0].location
-        entries, stamp = self.stamped.list(root)
-        location = select_location(fs, table, root, partition, entries, ids.write_ids, ids.txns)
-        if stamp is not None and is_final(location.state):
-            reach = measure_reach(entries)
-            kept = KeptListing(location, stamp, reach, ids.view(reach))
-            cache.put((self.key, root), kept, _size(location))
-        else:
-            self.roots_not_kept.append(root)
-        return location
-
-
-def _reuse_result(
-    context: StoreContext, key: tuple[object, int], locations: tuple[Location, ...]
-) -> tuple[Location, ...]:
-    """Return an earlier result whose locations are the same objects, so that what was computed from them (its memo) is used."""
-    snapshots = context.listings.snapshots
-    cached = snapshots.get(key)  # in a tuple of one, as above
-    if cached is not None and all(old is new for old, new in zip(cached[0], locations, strict=True)):
-        return cached[0]
-    listed = ListedLocations.of(locations)
-    snapshots.put(key, listed, sum(map(_size, locations)))
-    return listed
-
-
-def _size(location: Location) -> int:
-    return 1 + sum(len(directory.files) for directory in location.state.directories_to_read)
+    def select(
+        self, root: str, partition: Partition | None, directories: Sequence[RecordedDirectory]
+    ) -> tuple[Location, Reach]:
+        """Return what the snapshot reads of recorded directories, and the reach of their names."""
+        key = names_of(directories), 0 if partition is None else partition.min_write_id
+        known = self.by_names.get(key)
+        state = None if known is None else known.select(directories)
+        if known is not None and state is not None:
+            return Location(root, state, partition), known.reach
+        entries = listed_entries(directories)
+        ids = self.ids
+        location = select_location(
+            self.context.fs, self.table, root, partition, entries, ids.write_ids, ids.txns
+        )
+        made = NamedSelection.of(location.state, directories)
+        if made is not None:
+            self.by_names[key] = made
+        return location, measure_reach(entries)

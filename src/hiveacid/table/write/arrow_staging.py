@@ -5,6 +5,7 @@ Spark's write of a few rows takes half a second: a shuffle, a task's set-up, and
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
@@ -16,21 +17,16 @@ import pyarrow.compute as pc
 from hiveacid.core.format.acid_columns import ROW_ID_PARTS, AcidColumn, BucketProperty
 from hiveacid.core.format.names import ROW_ID, staged_column
 from hiveacid.core.model import TableDefinition, partition_value
+from hiveacid.core.schema.partitions import identity
 from hiveacid.core.schema.types import is_primitive
 from hiveacid.orc.key_order import group_rows, sort_by_key, split_by_bucket
-from hiveacid.orc.stored_values import arrow_schema
-from hiveacid.orc.writing import RecordKeys, StripeBlock, encode_rows, write_delete_events
+from hiveacid.orc.stored_values import arrow_schema, require_storable
+from hiveacid.orc.writing import RecordKeys, StripeBlock, encode_rows, single_batch, write_delete_events
 from hiveacid.ports.file_system import FileSystem
-from hiveacid.spark.write.changes_of_arrow_rows import ASSIGNABLE_TYPES, require_writable
-from hiveacid.spark.write.sort_and_stage import (
-    ACTION,
-    Action,
-    StagingTarget,
-    partition_key,
-)
+from hiveacid.spark.write.changes_of_arrow_rows import ASSIGNABLE_TYPES
+from hiveacid.spark.write.sort_and_stage import ACTION, OLD, Action, StagingTarget, partition_key
 from hiveacid.spark.write.staged_files import BUCKET, StagedFile, StagedKind, TaskReport
 from hiveacid.table.arrow_read.record_batches import FEW_ROWS, map_in_order, reading_threads
-from hiveacid.table.cast_to_table_columns import single_batch
 from hiveacid.table.context import Context
 from hiveacid.table.partitions import PartitionValues, partition_name
 from hiveacid.table.write.driver_reads import FALLBACK_ERRORS, SelectedRows
@@ -123,7 +119,7 @@ def stage_computed_rows(
     """
     try:
         for index, column in enumerate(target.table.columns):
-            require_writable(column, rows.column(staged_column(index)))
+            require_storable(column, rows.column(staged_column(index)))
         for index in range(len(target.table.partition_columns)):
             rows.column(partition_key(index)).validate(full=True)  # its bytes are UTF-8
     except FALLBACK_ERRORS:
@@ -152,16 +148,22 @@ def changed_row_events(changes: pa.Table, target: StagingTarget) -> Iterator[Eve
     """Yield the events of a MERGE or INSERT. ``changes``: the rows of `stage_computed_rows`."""
     schema = arrow_schema(target.table.columns)
     partition_keys = [partition_key(index) for index in range(len(target.table.partition_columns))]
+    old_keys = [OLD + key if OLD + key in changes.column_names else key for key in partition_keys]
     ordered = sort_by_key(changes, ROW_ID_PARTS)
     for kind, actions in _actions_of_kinds(target).items():
         of_kind = ordered.filter(pc.is_in(ordered.column(ACTION), pa.array(map(int, actions), pa.int32())))
         if kind.is_delete:
-            for texts, rows in _group_by(of_kind, partition_keys):
+            for texts, rows in _group_by(of_kind, old_keys):
                 yield from _delete_events(kind, _partition(texts), rows.select(ROW_ID_PARTS))
             continue
+        placed: dict[tuple[PartitionValues, int], list[pa.Table]] = defaultdict(list)
         for (*texts, bucket), rows in _group_by(of_kind, [*partition_keys, BUCKET]):
             new = rows.select([staged_column(index) for index in range(len(schema))])
-            yield EventRows(kind, _partition(texts), bucket, new.rename_columns(schema.names).cast(schema))
+            # Rows that stay have the text of their directory (day=06), those that come have that of the value: one file of both.
+            values = identity(target.table, _partition(texts))
+            placed[values, bucket].append(new.rename_columns(schema.names).cast(schema))
+        for (values, bucket), tables in placed.items():
+            yield EventRows(kind, values, bucket, pa.concat_tables(tables))
 
 
 def _partition(texts: Sequence[str]) -> PartitionValues:

@@ -11,15 +11,16 @@ from dataclasses import replace
 from py4j.java_gateway import JavaObject
 from pyspark.sql import DataFrame
 
-from hiveacid.core.model import Constraint, ConstraintKind, TableDefinition
+from hiveacid.core.model import Constraint, ConstraintKind, TableDefinition, TableKind
 from hiveacid.core.schema import constraints as rules
+from hiveacid.core.schema.surrogate_keys import SurrogateKey
 from hiveacid.core.schema.types import is_primitive, parse_type
 from hiveacid.errors import ConstraintViolationError, HiveAcidError
 from hiveacid.spark.formats.expressions import DEFAULT, Expression, parenthesised, selected
 from hiveacid.spark.formats.types import store_cast
 from hiveacid.spark.parser.lexer import tokenize
-from hiveacid.spark.session.capabilities import SparkEnvironment
 from hiveacid.spark.session.classic_session import plan_of, unsteady_expression
+from hiveacid.spark.session.environment import SparkEnvironment
 from hiveacid.spark.session.error_translation import translate_errors
 from hiveacid.spark.session.jvm import java_class, scala_items
 from hiveacid.spark.write.changes_of_arrow_rows import has_subquery
@@ -28,8 +29,10 @@ from hiveacid.spark.write.column_casts import (
     constrained_changes,
     constrained_rows,
     empty_rows,
+    fit_columns,
 )
 from hiveacid.table.context import Context
+from hiveacid.table.write.surrogate_keys import KeyMaker, no_key
 
 _NUMBERS = frozenset({"byte", "short", "integer", "long", "float", "double", "decimal"})
 
@@ -67,20 +70,27 @@ def constrain_changes(context: Context, table: TableDefinition, changes: DataFra
     return constrained_changes(table, changes, constraints)
 
 
-def default_values(context: Context, table: TableDefinition, columns: Collection[str]) -> dict[str, str]:
-    """Return the values, in SQL, of those ``columns`` that have a DEFAULT."""
+def default_values(
+    context: Context, table: TableDefinition, columns: Collection[str], keys: KeyMaker = no_key
+) -> dict[str, str]:
+    """Return the values, in SQL, of those ``columns`` that have a DEFAULT. ``keys``: makes the values of SURROGATE_KEY()."""
     constraints = context.catalog.constraints(table) if columns else ()
     found = rules.defaults(constraints, columns)
-    require_evaluable(context, table, [one for one in constraints if one.column in found])
-    return found
+    asked = [one for one in constraints if one.column in found]
+    require_evaluable(context, table, asked)
+    return found | {column: keys(column, key) for column, (key, _) in rules.surrogate_keys(asked).items()}
 
 
 def with_defaults(
-    context: Context, table: TableDefinition, values: Mapping[str, Expression], left_out: Collection[str] = ()
+    context: Context,
+    table: TableDefinition,
+    values: Mapping[str, Expression],
+    left_out: Collection[str] = (),
+    keys: KeyMaker = no_key,
 ) -> dict[str, Expression]:
     """Return the values of an UPDATE or MERGE with those that are the word DEFAULT, and those of columns ``left_out``."""
     asked = {column for column, value in values.items() if isinstance(value, str) and value == DEFAULT}
-    found = default_values(context, table, {*asked, *left_out})
+    found = default_values(context, table, {*asked, *left_out}, keys)
     return {**values, **{column: str(parenthesised(text)) for column, text in found.items()}}
 
 
@@ -106,11 +116,30 @@ def require_evaluable(context: Context, table: TableDefinition, constraints: Seq
             raise rules.not_evaluated(table.name, constraint, reason)
 
 
+def require_defaults_fit(context: Context, table: TableDefinition, constraints: Sequence[Constraint]) -> None:
+    """Raise the error that the first INSERT would raise which needs a DEFAULT that is no value of its column's type."""
+    defaults = rules.defaults(constraints, table.column_names)
+    defaults |= dict.fromkeys(rules.surrogate_keys(constraints), "NULL")
+    if defaults:
+        with translate_errors():
+            one_row = context.env.spark.range(1).select()
+            fit_columns(table, one_row, {}, (), by_name=False, defaults=defaults).collect()
+
+
 def _reason(context: Context, table: TableDefinition, constraint: Constraint) -> str | None:
     """Return why an expression is refused."""
     env, text, is_check = context.env, constraint.expression, constraint.kind is ConstraintKind.CHECK
     if rules.is_ambiguous(text):
         return rules.AMBIGUOUS
+    if not is_check and SurrogateKey.parse(text) is not None:
+        types = {column.name: column.type for column in table.columns}
+        is_bigint = types.get(constraint.column or "") == "bigint"
+        fits = is_bigint and table.kind is not TableKind.PLAIN
+        return (
+            None
+            if fits
+            else "SURROGATE_KEY() is for a BIGINT column, other than of partitions, of a transactional table"
+        )
     words = {token.name.lower() for token in tokenize(text) if token.is_name}
     if any(is_primitive(column.type, {"char"}) and column.name in words for column in table.all_columns):
         return "Spark compares the blanks at the end of a CHAR"

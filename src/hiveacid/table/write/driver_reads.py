@@ -1,22 +1,32 @@
-"""Rows that UPDATE, DELETE and MERGE change, read by Arrow in the driver instead of a Spark job, if they are few."""
+"""Rows that UPDATE, DELETE and MERGE change, read by Arrow instead of a Spark job, if they are few.
+
+The driver reads them, or tasks in Python on executors where a table is too large for it. The tasks run the same reader
+(`table.arrow_read`) over parts of files. They only read, and the driver writes the events: repeated and speculative attempts leave nothing
+behind.
+"""
 
 from __future__ import annotations
 
+import logging
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.compute as pc
+from py4j.java_gateway import JavaObject
 
 from hiveacid.config import setting_definitions
-from hiveacid.core.model import Partition, TableDefinition
+from hiveacid.core.model import Partition, TableDefinition, partition_value_shown
 from hiveacid.core.predicates import UNDECIDED, AllOf, Comparison, Operator, Predicate
-from hiveacid.core.read_place import ReadBy, Readers, ReadSize
+from hiveacid.core.snapshot.scan_plan import ReadBy, Readers, ReadSize
 from hiveacid.errors import BadFileError, CatalogError, StatementError, UnsupportedFeatureError
 from hiveacid.spark.formats.driver_frames import Members, max_bytes_in_driver, members_of
 from hiveacid.spark.predicates.column_conditions import predicate_of, require_char_padding
-from hiveacid.spark.session.capabilities import SparkEnvironment
+from hiveacid.spark.session.environment import SparkEnvironment
+from hiveacid.spark.session.error_translation import is_failed_job
+from hiveacid.spark.session.python_workers import run_in_workers
+from hiveacid.spark.write.sort_and_stage import partition_key
 from hiveacid.storage.file_system_routing import OpenedBefore
 from hiveacid.storage.paths import is_local
 from hiveacid.table.arrow_read.files_to_open import (
@@ -25,24 +35,24 @@ from hiveacid.table.arrow_read.files_to_open import (
     possible_partitions,
     take_snapshot,
 )
-from hiveacid.table.arrow_read.filters import arrow_filter, is_exact
+from hiveacid.table.arrow_read.filters import ALWAYS, arrow_filter, is_exact
 from hiveacid.table.arrow_read.orc_file import OrcReader
 from hiveacid.table.arrow_read.record_batches import (
     AtOnce,
     PartitionReader,
+    RowBudget,
     Selection,
     map_in_order,
+    output_schema,
     read_batches,
     reading_threads,
 )
-from hiveacid.table.arrow_read.row_tasks import RowBudget
+from hiveacid.table.arrow_read.row_tasks import Refusal, Result, RowTask, divide_files
 from hiveacid.table.context import Context
 from hiveacid.table.partitions import PartitionValues, partitions_of, require_changeable
-from hiveacid.table.write.executor_reads import read_on_executors
 from hiveacid.transactions.transaction import Transaction
 
-if TYPE_CHECKING:
-    from py4j.java_gateway import JavaObject
+logger = logging.getLogger(__name__)
 
 _MAX_FILES = 500
 # With a local master and local files, jobs have no more processors. They take 35 ms to change the rows of a partition, the driver takes 15.
@@ -51,6 +61,8 @@ _MAX_ROWS = 1_000_000  # that an UPDATE or DELETE may select
 _MAX_JUDGED_ROWS = 100_000  # that Spark judges about as fast as it would scan them
 _MAX_FILES_ON_EXECUTORS = 20_000
 _MAX_EVENT_BYTES = 64 << 20  # each task reads all delete events of its partitions
+_TASKS_OF_A_CORE = 2
+_AT_ONCE = 4  # times the limits of a statement: what may come from tasks to the driver's JVM at the same time
 _MAX_FOOTERS = 500  # that are read to know what a condition's columns take
 _ALL_ROWS = AllOf(())
 FALLBACK_ERRORS = (StatementError, CatalogError, UnsupportedFeatureError, BadFileError, pa.ArrowException)
@@ -309,6 +321,89 @@ def read_selected(
     return selected
 
 
+def with_partition_keys(
+    table: TableDefinition, columns: Sequence[str], parts: Sequence[SelectedRows]
+) -> pa.Table:
+    """Return the rows of all partitions: ``ROW__ID``, ``columns``, and the `partition_key` of each partition column."""
+    keys = [pa.field(partition_key(index), pa.string()) for index in range(len(table.partition_columns))]
+    schema = pa.schema([*output_schema(table, columns, row_ids=True), *keys])
+    rows = [schema.empty_table()]
+    for part in parts:
+        texts = map(partition_value_shown, part.partition)
+        repeated = [pa.repeat(pa.scalar(text, pa.string()), part.rows.num_rows) for text in texts]
+        rows.append(pa.table([*part.rows.columns, *repeated], schema=schema))
+    return pa.concat_tables(rows)
+
+
 def _selected_rows(files: PartitionFiles, batches: Sequence[pa.RecordBatch]) -> SelectedRows:
     partition = () if files.partition is None else files.partition.values
     return SelectedRows(partition, pa.Table.from_batches(batches))
+
+
+def read_on_executors(
+    context: Context, snapshot: Snapshot, selection: Selection, max_rows: int
+) -> dict[int, list[pa.RecordBatch]] | None:
+    """Return the selected rows by the number of their partition in the snapshot.
+
+    None if executors cannot read them, or if they are more than ``max_rows`` or take more than `max_bytes_in_driver`.
+    """
+    if selection.predicate is None or selection.predicate.equals(ALWAYS):
+        return None  # all rows, which are too many
+    env, limits = context.env, (max_rows, max_bytes_in_driver(context.env))
+    paths = [file.path for part in snapshot.partitions for file in (*part.rows, *part.events)]
+    opener = OpenedBefore.of(context.fs, paths)
+    if opener is None or not env.executor_python.without_access.isdisjoint(opener.opened):
+        return None
+    groups = divide_files(snapshot, env.spark.sparkContext.defaultParallelism * _TASKS_OF_A_CORE)
+    tasks = [RowTask.of(snapshot, parts, selection, *limits, opener) for parts in groups]
+    try:
+        results = _results(env, tasks)
+    except Exception as error:
+        if not is_failed_job(error):
+            raise
+        logger.warning("tasks on executors have failed, a job repeats their work: %s", str(error)[:500])
+        return None
+    if results is None:
+        return None
+    budget = RowBudget(*limits)
+    rows: dict[int, list[pa.RecordBatch]] = defaultdict(list)
+    for result in results:
+        if not isinstance(result, list):
+            logger.debug("a job has to read the rows: %s", result or "they are too many")
+            if isinstance(result, Refusal) and result.no_access and opener.opened:
+                env.executor_python.without_access.update(opener.opened)
+                logger.warning(
+                    "Python on executors gets no access, so that jobs read what is there: %s", result.reason
+                )
+            return None
+        for part in result:
+            taken = budget.take(part.batches())
+            if taken is None:
+                return None
+            rows[part.partition] += taken
+    return rows
+
+
+def _results(env: SparkEnvironment, tasks: Sequence[RowTask]) -> Sequence[Result] | None:
+    """Return the results of tasks; None if executors cannot run them, or if their rows are too many.
+
+    All rows that come at once have to find room in the driver's JVM. So each task may return its share only. Those that have found
+    more, as where the selected rows are neighbours, run again with a larger one.
+    """
+    results: list[Result] = [None] * len(tasks)
+    left: Sequence[int] = range(len(tasks))
+    while left:
+        rows, size = (
+            min(limit, _AT_ONCE * limit // len(left)) for limit in (tasks[0].max_rows, tasks[0].max_bytes)
+        )
+        shares = [replace(tasks[number], max_rows=rows, max_bytes=size) for number in left]
+        found = run_in_workers(env, shares)
+        if found is None:
+            return None
+        for number, result in zip(left, found, strict=True):
+            results[number] = result
+        again = [number for number in left if results[number] is None]
+        if _AT_ONCE * len(again) >= len(left):  # then together they have more than one statement may have
+            return None
+        left = again
+    return results

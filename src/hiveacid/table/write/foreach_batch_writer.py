@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 import uuid
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 
 from pyspark.sql import DataFrame
@@ -21,26 +21,22 @@ from hiveacid.core.transactions.commit_records import (
     batch_error,
     require_columns,
 )
-from hiveacid.ports.store import stream_store
 from hiveacid.ports.transactions import Operation
 from hiveacid.spark.session.classic_session import in_session
 from hiveacid.spark.write.column_casts import as_stored
 from hiveacid.spark.write.update_delete_merge_rows import (
     DELETE,
-    IS_DELETE,
     OP,
     UPSERT,
-    changes_without_match,
     columns_to_add,
     last_changes,
     query_id,
-    split_changes,
 )
 from hiveacid.table.context import Context
-from hiveacid.table.definition import exclusive_table, put_definition
-from hiveacid.table.read.table_snapshot import list_snapshot
+from hiveacid.table.definition import add_missing_columns
 from hiveacid.table.write.insert import InsertOptions, insert
-from hiveacid.table.write.merge import Merge, is_exclusive
+from hiveacid.table.write.merge import TableMerger, is_exclusive
+from hiveacid.table.write.stream_progress import add_batch, register_stream, stream_progress
 from hiveacid.table.write.write_conflicts import change_start, repeat_after_conflicts, retries_exhausted
 from hiveacid.transactions.transaction import Transaction
 
@@ -87,7 +83,6 @@ class StreamWriter:
         unknown = [key for key in options.merge_on if key not in table.column_names]
         if unknown:
             raise errors.no_such_column(self.table, unknown[0], table.column_names, purpose=" to merge on")
-        stream_store(self.context.store, self.stream)
 
     @property
     def table(self) -> TableName:
@@ -115,12 +110,15 @@ class StreamWriter:
     def _write(self, frame: DataFrame, batch_id: int) -> None:
         registration = self._register(frame)
         batch = StreamBatch(self.stream, registration.checkpoint, registration.epoch, batch_id)
-        refused = batch_error(
-            stream_store(self.context.store, self.stream).stream_progress(self.stream), batch
-        )
+        refused = batch_error(stream_progress(self.context, self.stream), batch)
         if refused is not None:
             raise refused
-        self._add_columns(frame)
+        if self.options.merge_schema:
+            control = self._control_columns()
+            add_missing_columns(
+                *(self.context, self.table, partial(columns_to_add, frame, ignored=control)),
+                check=lambda edited: self._columns_of_feed(edited, frame),
+            )
         max_retries = self.context.settings.get(setting_definitions.RETRY_SNAPSHOT)
         work = f"batch {batch_id} of stream {self.stream}"
         repeat_after_conflicts(work, max_retries, partial(self._write_once, frame, batch), retries_exhausted)
@@ -132,7 +130,7 @@ class StreamWriter:
             exclusive = is_exclusive(self.context, inserts=True)
             start = change_start(self.context, self.table, Operation.UPDATE, exclusive=exclusive)
         with self.context.transactions.scope(self.context.settings, start=start) as txn:
-            txn.pending.batch = batch
+            add_batch(self.context, txn, batch)
             self._write_rows(frame, txn)
 
     def _register(self, frame: DataFrame) -> StreamProgress:
@@ -145,20 +143,10 @@ class StreamWriter:
             if self._progress is not None:
                 self._writer = uuid.uuid4().hex
             restart = self.options.restart
-            store = stream_store(self.context.store, self.stream)
-            self._progress = store.register_stream(self.stream, self._writer, checkpoint, restart=restart)
+            _, self._progress = register_stream(
+                self.context, self.stream, self._writer, checkpoint, restart=restart
+            )
         return self._progress
-
-    def _add_columns(self, frame: DataFrame) -> None:
-        """Add columns of the feed that the table lacks; another writer may be adding columns at the same time."""
-        if not self.options.merge_schema:
-            return
-        control = self._control_columns()
-        if not columns_to_add(frame, self.context.require(self.table).column_names, control):
-            return
-        with exclusive_table(self.context, self.table) as (table, txn):
-            new = columns_to_add(frame, table.column_names, control)
-            put_definition(self.context, table, replace(table, columns=(*table.columns, *new)), txn)
 
     def _control_columns(self) -> list[str]:
         """Return the columns of the feed that control a row's change (``change_type``, ``sequence_by``)."""
@@ -182,30 +170,16 @@ class StreamWriter:
         sequence = (options.sequence_by or "").lower()
         stored = next((column for column in table.all_columns if column.name == sequence), None)
         changes = last_changes(rows, options.merge_on, options.change_type, options.sequence_by, stored)
-        fixed = {column.name for column in table.partition_columns}
-        fixed |= set(table.bucketing.columns if table.bucketing else ())
         condition = " AND ".join(f"t.{quote_name(key)} <=> s.{quote_name(key)}" for key in options.merge_on)
         late = self._late(names)
         values = {name: f"s.{quote_name(name)}" for name in names}
         assignments = {name: value for name, value in values.items() if name not in options.merge_on}
-        if fixed - set(options.merge_on):
-            # A row may move to another partition or bucket, which UPDATE cannot do: delete it and insert it again.
-            self._require_all_columns(table, names)
-            if late is not None:
-                present = list_snapshot(self.context, table, txn).scan()
-                changes = changes_without_match(changes, present, f"{condition} AND {late}")
-            merge = Merge(
-                self.context, self.table, split_changes(changes), f"{condition} AND s.{IS_DELETE}", txn
-            )
-            merge = merge.when_matched_delete().when_not_matched_insert(values, f"NOT s.{IS_DELETE}")
-        else:
-            merge = Merge(self.context, self.table, changes, condition, txn)
-            newer = "true" if late is None else f"NOT {late}"
-            merge = merge.when_matched_delete(f"s.{OP} = '{DELETE}' AND {newer}")
-            if assignments:
-                merge = merge.when_matched_update(assignments, None if late is None else newer)
-            merge = merge.when_not_matched_insert(values, f"s.{OP} = '{UPSERT}'")
-        merge.execute()
+        merge = TableMerger(self.context, self.table, changes, condition, txn)
+        newer = "true" if late is None else f"NOT {late}"
+        merge = merge.when_matched_delete(f"s.{OP} = '{DELETE}' AND {newer}")
+        if assignments:
+            merge = merge.when_matched_update(assignments, None if late is None else newer)
+        merge.when_not_matched_insert(values, f"s.{OP} = '{UPSERT}'").execute()
 
     def _late(self, names: list[str]) -> str | None:
         """Return the condition that a change ``s`` is older than the row ``t``; None if the table does not keep its place."""
@@ -223,11 +197,3 @@ class StreamWriter:
         advice = "; merge_schema=True adds columns to the table"
         require_columns(self.table, have, (*names, *control), list(dict.fromkeys(needed)), advice)
         return [name for name in names if name in have]
-
-    def _require_all_columns(self, table: TableDefinition, brought: list[str]) -> None:
-        missing_columns = [name for name in table.column_names if name not in brought]
-        if missing_columns:
-            raise errors.SchemaMismatchError(
-                f"the batch lacks {', '.join(missing_columns)}: changed rows of {self.table} may move to another partition or "
-                "bucket, so all columns are needed"
-            )

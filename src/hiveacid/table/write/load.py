@@ -19,7 +19,7 @@ from hiveacid.core.format.acid_columns import MAX_BUCKET
 from hiveacid.core.format.names import format_original_file
 from hiveacid.core.model import TableDefinition, TableKind, TableName
 from hiveacid.core.schema.evolution import map_columns, matching
-from hiveacid.core.schema.location_overlap import lies_in
+from hiveacid.core.schema.location_overlap import may_lie_in
 from hiveacid.core.schema.storage_formats import FileKind, supported_file_kind
 from hiveacid.core.schema.types import quote_name
 from hiveacid.core.snapshot.directory_listing import DataFile
@@ -34,11 +34,11 @@ from hiveacid.spark.write.column_casts import fit_columns
 from hiveacid.spark.write.staged_files import StagedKind
 from hiveacid.storage.paths import SourceFile, Sources, absolute, find_sources, real_path, real_paths
 from hiveacid.storage.snapshot_locations import Location
-from hiveacid.table.cleaning.delete_files import delete_plain_files
+from hiveacid.table.cleaning.remove_files import delete_plain_files
 from hiveacid.table.context import Context
 from hiveacid.table.definition import lock_of_location
 from hiveacid.table.partitions import static_values
-from hiveacid.table.read.table_snapshot import require_no_acid_v1_events, scan_locations
+from hiveacid.table.read.table_snapshot import scan_locations
 from hiveacid.table.write import insert
 from hiveacid.table.write.constraints import constrain_insert, limits_rows
 from hiveacid.table.write.output_directories import (
@@ -64,7 +64,15 @@ _MAGIC_BYTES = {
 }
 
 
-_Summaries = Mapping[SourceFile, FileSummary | None]
+@dataclass(frozen=True)
+class _Checked:
+    """A source that was looked at: the summary of an ORC file, and the version of the file that it is of."""
+
+    summary: FileSummary | None
+    version: FileVersion | None
+
+
+_CheckedFiles = Mapping[SourceFile, _Checked]
 
 
 @dataclass(frozen=True)
@@ -86,7 +94,7 @@ def load(
     table = context.require(name)
     static = static_values(context, table, options.partition)
     kind = supported_file_kind(table)
-    sources, summaries = _find_files(context, table, path, kind, {})
+    sources, checked = _find_files(context, table, path, kind, {})
     reads_rows = _reads_rows(context, table, static, sources)
     locks = [insert.insert_lock(context, table, static, overwrite=options.overwrite)]
     if not options.local and not reads_rows:
@@ -98,13 +106,14 @@ def load(
         table = context.require(name)
         static, expected = static_values(context, table, options.partition), kind
         kind = supported_file_kind(table)
-        sources, summaries = _find_files(context, table, path, kind, summaries if kind is expected else {})
+        sources, checked = _find_files(context, table, path, kind, checked if kind is expected else {})
+        _require_not_loaded(sources.files, txn)
         reads_rows = reads_rows or _reads_rows(context, table, static, sources)
         if reads_rows or limits_rows(context, table):
             return _insert(context, table, sources.files, static, options, txn)
         if table.kind is TableKind.FULL_ACID or kind is FileKind.ORC:
-            _require_columns(context, table, summaries)
-        return _load_files(context, table, sources.files, summaries, static, options, txn)
+            _require_columns(context, table, checked)
+        return _load_files(context, table, sources.files, checked, static, options, txn)
 
 
 def _reads_rows(
@@ -119,8 +128,8 @@ def _reads_rows(
 
 
 def _find_files(
-    context: Context, table: TableDefinition, path: str, kind: FileKind, known: _Summaries
-) -> tuple[Sources, _Summaries]:
+    context: Context, table: TableDefinition, path: str, kind: FileKind, known: _CheckedFiles
+) -> tuple[Sources, _CheckedFiles]:
     """Find the files and read what is not ``known`` of their formats."""
     sources = find_sources(context.fs, absolute(path))
     return sources, {
@@ -129,15 +138,14 @@ def _find_files(
     }
 
 
-def _check_format(
-    context: Context, table: TableDefinition, file: SourceFile, kind: FileKind
-) -> FileSummary | None:
-    """Return the summary of an ORC file, None for other formats.
+def _check_format(context: Context, table: TableDefinition, file: SourceFile, kind: FileKind) -> _Checked:
+    """Return the summary of an ORC file, None for other formats, with the version that the file had before.
 
     Raises FileFormatMismatchError for a file of another format than the table's, AcidFileLoadError for one with ACID events.
     """
+    version = context.fs.file_version(file.path)
     if not file.size:
-        return None
+        return _Checked(None, version)
     head = context.fs.read_bytes(file.path, 0, 4)
     actual_kind = next(
         (value for magic, value in _MAGIC_BYTES.items() if head.startswith(magic)), FileKind.TEXTFILE
@@ -152,7 +160,7 @@ def _check_format(
             f"{file.path} does not match the file format of the destination table {table.name} ({kind}){advice}"
         )
     if kind is not FileKind.ORC:
-        return None
+        return _Checked(None, version)
     try:
         summary = summarize(read_tail(context.fs, file.path, file.size))
     except errors.BadFileError as error:
@@ -162,12 +170,13 @@ def _check_format(
             f"{file.path} was created by an ACID write: it cannot be loaded into another table; INSERT … SELECT from "
             "its own table"
         )
-    return summary
+    return _Checked(summary, version)
 
 
-def _require_columns(context: Context, table: TableDefinition, summaries: _Summaries) -> None:
+def _require_columns(context: Context, table: TableDefinition, checked: _CheckedFiles) -> None:
     rule = matching(table, context.layout_level(table))
-    for file, summary in summaries.items():
+    for file, found in checked.items():
+        summary = found.summary
         sources = map_columns(table.columns, summary.schema, rule).columns if summary is not None else ()
         problem = next((source.problem for source in sources if source.problem), None)
         if problem:
@@ -182,7 +191,7 @@ def _require_movable(context: Context, files: Sequence[SourceFile]) -> None:
         if place.table is None:
             continue
         location = resolve(place.location)
-        if not any(lies_in(path, location) for path in paths):
+        if not any(may_lie_in(path, location) for path in paths):
             continue
         owner = context.catalog.get_table(place.table)
         if owner is not None and owner.kind is not TableKind.PLAIN:
@@ -198,6 +207,15 @@ def _require_movable(context: Context, files: Sequence[SourceFile]) -> None:
             raise errors.InvalidPathError(
                 f"files cannot be moved out of {folder}: copy them by LOAD DATA LOCAL"
             ) from error
+
+
+def _require_not_loaded(files: Sequence[SourceFile], txn: Transaction) -> None:
+    """Refuse files that the transaction has moved into a table; until its commit they have their old names, too."""
+    again = next((file.path for file in files if real_path(file.path) in txn.pending.loaded), None)
+    if again is not None:
+        raise errors.InvalidPathError(
+            f"{again} was loaded earlier in this transaction, whose commit removes it: a file goes into one table, once"
+        )
 
 
 def _insert(
@@ -245,7 +263,7 @@ def _load_files(
     context: Context,
     table: TableDefinition,
     files: Sequence[SourceFile],
-    summaries: _Summaries,
+    checked: _CheckedFiles,
     static: Mapping[str, str | None],
     options: LoadOptions,
     txn: Transaction,
@@ -253,7 +271,7 @@ def _load_files(
     insert_options = insert.InsertOptions(overwrite=options.overwrite)
     insert.require_writable(context, table, insert_options, txn)
     if not options.overwrite:
-        require_no_acid_v1_events(context, table, txn)
+        insert.require_no_acid_v1_events(context, table, txn)
     partitions = known_partitions(context, table, txn)
     values = partitions.values_of(tuple(static[c.name] for c in table.partition_columns))
     outputs = new_output_directories(context, table, txn, partitions, overwrite=options.overwrite)
@@ -280,7 +298,7 @@ def _load_files(
             is_acid = table.kind is TableKind.FULL_ACID
             name = format_original_file(number) if is_acid else take_free_name(file.name, names)
             placed.append((file, f"{directory}/{name}"))
-            summary = summaries[file]
+            summary = checked[file].summary
             recorded.append(RecordedFile(name, file.size, None if summary is None else facts_of(summary)))
         for number, (file, target) in enumerate(placed):
             check()
@@ -289,10 +307,13 @@ def _load_files(
             else:
                 linked[file.path] = _take(context, file.path, target, options)
     if transactional:
+        loaded = {one.name: file for (file, _), one in zip(placed, recorded, strict=True)}
+        _require_unchanged(context, directory, loaded, {file: linked[file.path] for file in files}, checked)
         txn.pending.before_commit.append(lambda: _require_present(context, linked, txn))
+    txn.pending.loaded.update(real_path(path) for path, version in linked.items() if version is not None)
     txn.pending.on_commit.append(lambda: _remove(context, linked))
     if supported_file_kind(table) is FileKind.ORC:
-        rows = sum(summary.rows for summary in summaries.values() if summary is not None)
+        rows = sum(found.summary.rows for found in checked.values() if found.summary is not None)
     else:
         rows = insert.count_flat_rows(context, table, [target for file, target in placed if file.size])
     published = PublishedFiles(
@@ -314,6 +335,33 @@ def _take(context: Context, source: str, target: str, options: LoadOptions) -> F
     return None
 
 
+def _require_unchanged(
+    context: Context,
+    directory: str,
+    loaded: Mapping[str, SourceFile],
+    linked: Mapping[SourceFile, FileVersion | None],
+    checked: _CheckedFiles,
+) -> None:
+    """Raise InvalidPathError if a file is not the one that was checked: readers rely on what the commit records of it."""
+    sizes = {entry.path: entry.size for entry in context.fs.list_tree(directory)}
+    changed = [
+        (file, f"{file.size} bytes before, {sizes.get(name)} now")
+        for name, file in loaded.items()
+        if sizes.get(name) != file.size
+    ]
+    changed += [
+        (file, "another file has its name")
+        for file, version in linked.items()
+        if (version or context.fs.file_version(file.path))
+        != checked[file].version  # a copied one may have changed before
+    ]
+    if changed:
+        file, how = changed[0]
+        raise errors.InvalidPathError(
+            f"{file.path} was changed while it was loaded ({how}), so nothing was loaded: load it once its writer has closed it"
+        )
+
+
 def _require_present(context: Context, linked: Mapping[str, FileVersion | None], txn: Transaction) -> None:
     """Abort if a source is gone: another LOAD DATA, which had committed before, was still removing what it had taken."""
     gone = [path for path, version in linked.items() if version and context.fs.file_version(path) is None]
@@ -329,7 +377,7 @@ def _require_outside(files: Sequence[SourceFile], directory: str) -> None:
     for file in files:
         folder, _, _ = file.path.rpartition("/")
         # The file itself, and a symbolic link in the directory to a file elsewhere.
-        if lies_in(real_path(file.path), root) or lies_in(real_path(folder), root):
+        if may_lie_in(real_path(file.path), root) or may_lie_in(real_path(folder), root):
             raise errors.InvalidPathError(
                 f"{file.path} lies in {directory}, whose files the OVERWRITE deletes first: copy it to another directory "
                 "and load it from there"

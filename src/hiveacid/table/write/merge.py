@@ -17,19 +17,12 @@ import pyarrow.compute as pc
 import pyarrow.dataset as ds
 from pyspark.sql import DataFrame
 
+from hiveacid import errors
 from hiveacid.config import setting_definitions
 from hiveacid.core.format.names import ROW_ID, staged_column
-from hiveacid.core.model import Column, Displayed, TableDefinition, TableName, partition_value_shown
-from hiveacid.core.read_place import ReadBy
+from hiveacid.core.model import Column, Displayed, TableDefinition, TableName
 from hiveacid.core.schema.types import is_primitive, parse_type, quote_name, require_set_once, unquoted_name
-from hiveacid.errors import (
-    ConfigError,
-    NoSuchColumnError,
-    StatementError,
-    UnsupportedFeatureError,
-    did_you_mean_any,
-    no_such_column,
-)
+from hiveacid.core.snapshot.scan_plan import ReadBy
 from hiveacid.orc.stored_values import arrow_type
 from hiveacid.spark.formats.driver_frames import (
     broadcast_rows,
@@ -42,12 +35,19 @@ from hiveacid.spark.formats.driver_frames import (
     frame_of_collected,
     max_bytes_in_driver,
 )
-from hiveacid.spark.formats.expressions import Expression, expand_stars, selected, text_of, with_text
+from hiveacid.spark.formats.expressions import (
+    Expression,
+    Qualifier,
+    expand_stars,
+    selected,
+    text_of,
+    with_text,
+)
 from hiveacid.spark.parser.lexer import end_token, tokenize
 from hiveacid.spark.predicates.column_conditions import empty_rows
-from hiveacid.spark.session.bound_plans import last_part
+from hiveacid.spark.session.bound_plans import last_part, qualifier_of
 from hiveacid.spark.session.classic_session import plan_of
-from hiveacid.spark.session.error_translation import translate_errors
+from hiveacid.spark.session.error_translation import is_failed_job, translate_errors
 from hiveacid.spark.session.jvm import parser_of, scala_items
 from hiveacid.spark.session.running_jobs_and_plans import note_sources
 from hiveacid.spark.write.changes_of_arrow_rows import (
@@ -56,18 +56,20 @@ from hiveacid.spark.write.changes_of_arrow_rows import (
     passed_columns,
     together,
 )
-from hiveacid.spark.write.sort_and_stage import Action, StagingTarget, changed_rows_for_arrow, partition_key
+from hiveacid.spark.write.sort_and_stage import Action, StagingTarget, changed_rows_for_arrow
 from hiveacid.spark.write.update_delete_merge_rows import (
     EqualColumns,
     MatchKind,
     MergePlan,
     WhenClause,
     can_narrow,
+    columns_to_add,
     equal_columns,
     narrow_source,
 )
-from hiveacid.table.arrow_read.record_batches import Selection, output_schema
+from hiveacid.table.arrow_read.record_batches import Selection
 from hiveacid.table.context import Context
+from hiveacid.table.definition import add_missing_columns
 from hiveacid.table.read.table_snapshot import list_snapshot
 from hiveacid.table.write.arrow_staging import Changes, StagedOutput, can_write, stage_computed_rows
 from hiveacid.table.write.constraints import constrain_changes, limits_rows, with_defaults
@@ -77,6 +79,7 @@ from hiveacid.table.write.driver_reads import (
     list_for_driver,
     may_read_in_driver,
     read_selected,
+    with_partition_keys,
 )
 from hiveacid.table.write.merge_of_copies import (
     CopiedRows,
@@ -86,12 +89,8 @@ from hiveacid.table.write.merge_of_copies import (
     copying_clauses,
 )
 from hiveacid.table.write.publish import WriteReport
-from hiveacid.table.write.update_delete import (
-    ChangesByJob,
-    check_assignments,
-    reads_table,
-    write_changes,
-)
+from hiveacid.table.write.surrogate_keys import KeyMaker, KeysOfStatement, no_key
+from hiveacid.table.write.update_delete import ChangesByJob, check_assignments, reads_table, write_changes
 from hiveacid.table.write.write_conflicts import run_with_retry
 from hiveacid.transactions.transaction import Transaction
 
@@ -111,11 +110,11 @@ def is_exclusive(context: Context, *, inserts: bool) -> bool:
 
 
 @dataclass(frozen=True, repr=False)
-class Merge(Displayed):
+class TableMerger(Displayed):
     """A prepared MERGE: add clauses, then `execute`. The first clause whose condition holds for a row is applied.
 
     Expressions call target and source by ``target_name`` and ``source_name``, aliases or names of tables (`called`); None
-    keeps the source's own names.
+    keeps the source's own names. ``merge_schema``: `execute` adds columns that the target lacks.
     """
 
     context: Context
@@ -126,32 +125,37 @@ class Merge(Displayed):
     target_name: str | TableName = "t"
     source_name: str | TableName | None = "s"
     clauses: tuple[WhenClause, ...] = ()
+    merge_schema: bool = False
 
-    def when_matched_update(self, values: Values | None = None, condition: Expression | None = None) -> Merge:
+    def when_matched_update(
+        self, values: Values | None = None, condition: Expression | None = None
+    ) -> TableMerger:
         """Update a matched row; without ``values`` all columns that the source also has."""
         return self._with(WhenClause(MatchKind.MATCHED, Action.UPDATE, condition, values))
 
-    def when_matched_delete(self, condition: Expression | None = None) -> Merge:
+    def when_matched_delete(self, condition: Expression | None = None) -> TableMerger:
         """Delete a matched row."""
         return self._with(WhenClause(MatchKind.MATCHED, Action.DELETE, condition))
 
     def when_not_matched_insert(
         self, values: Values | None = None, condition: Expression | None = None
-    ) -> Merge:
+    ) -> TableMerger:
         """Insert a source row without a match; without ``values`` all columns by name."""
         return self._with(WhenClause(MatchKind.SOURCE_ONLY, Action.INSERT, condition, values))
 
-    def when_not_matched_by_source_update(self, values: Values, condition: Expression | None = None) -> Merge:
+    def when_not_matched_by_source_update(
+        self, values: Values, condition: Expression | None = None
+    ) -> TableMerger:
         """Update a target row that no source row matches."""
         return self._with(WhenClause(MatchKind.TARGET_ONLY, Action.UPDATE, condition, values))
 
-    def when_not_matched_by_source_delete(self, condition: Expression | None = None) -> Merge:
+    def when_not_matched_by_source_delete(self, condition: Expression | None = None) -> TableMerger:
         """Delete a target row that no source row matches."""
         return self._with(WhenClause(MatchKind.TARGET_ONLY, Action.DELETE, condition))
 
-    def _with(self, clause: WhenClause) -> Merge:
+    def _with(self, clause: WhenClause) -> TableMerger:
         if any(one.when is clause.when and one.condition is None for one in self.clauses):
-            raise StatementError(
+            raise errors.StatementError(
                 f"this WHEN {clause.when.value.upper()} clause can never apply: one before it, without a condition, takes all its rows"
             )
         return replace(self, clauses=(*self.clauses, clause))
@@ -159,7 +163,8 @@ class Merge(Displayed):
     def execute(self) -> WriteReport:
         """Run it. Raises MergeCardinalityError if a target row matches more than one source row."""
         if not self.clauses:
-            raise ConfigError("MERGE has no WHEN clause")
+            raise errors.ConfigError("MERGE has no WHEN clause")
+        self.add_columns()
         exclusive = is_exclusive(
             self.context, inserts=any(clause.action is Action.INSERT for clause in self.clauses)
         )
@@ -171,23 +176,51 @@ class Merge(Displayed):
     def run(self, table: TableDefinition, txn: Transaction) -> WriteReport:
         """Change the rows in a transaction that holds the lock of `execute`."""
         note_sources(txn, self.source)
-        with translate_errors():
-            checked = [self._with_defaults(table, self._checked(table, clause)) for clause in self.clauses]
-            clauses = [self._resolved(table, clause) for clause in checked]
-        on = expand_stars(self.on, self._columns(table))
-        plan = MergePlan(self.context.env, table, on, clauses, self.target_name, self.source_name)
+        plan = self._plan(table, txn)
         with translate_errors():
             changes = self._changes(table, txn, plan)
-        updates_and_inserts = {Action.UPDATE, Action.INSERT} <= {clause.action for clause in clauses}
+        updates_and_inserts = {Action.UPDATE, Action.INSERT} <= {clause.action for clause in plan.clauses}
         return write_changes(
             self.context, table, txn, changes, "MERGE", updates_and_inserts=updates_and_inserts
         )
+
+    def add_columns(self) -> None:
+        """Add the `new_columns`, if the statement may (``merge_schema``). Raises the errors of `add_missing_columns` and `run`."""
+        if self.merge_schema:
+            add_missing_columns(self.context, self.name, self.new_columns, self._analyse, self.joined)
+
+    def new_columns(self, table: TableDefinition) -> tuple[Column, ...]:
+        """Return the source's columns that the table lacks: all for a clause with a star, else those that clauses set."""
+        own = [column.lower() for column in self.source.columns]
+        takes_all = any(
+            clause.values is None and clause.action is not Action.DELETE for clause in self.clauses
+        )
+        named = {unquoted_name(name).lower() for clause in self.clauses for name in clause.values or ()}
+        return columns_to_add(self.source, table, () if takes_all else {*own} - named)
+
+    def _analyse(self, table: TableDefinition) -> None:
+        """Raise the errors that Spark's analysis finds, without reading a row."""
+        plan = self._plan(table)
+        with translate_errors():
+            plan.changed_rows(empty_rows(self.context.env, table), self.source)
+
+    def _plan(self, table: TableDefinition, txn: Transaction | None = None) -> MergePlan:
+        with translate_errors():
+            checked = [
+                self._with_defaults(table, self._checked(table, clause), number, txn)
+                for number, clause in enumerate(self.clauses)
+            ]
+            clauses = [self._resolved(table, clause) for clause in checked]
+        on = expand_stars(self.on, self._columns(table))
+        return MergePlan(self.context.env, table, on, clauses, self.target_name, self.source_name)
 
     def _changes(self, table: TableDefinition, txn: Transaction, plan: MergePlan) -> Changes:
         """Return the changed rows. The target is reduced to rows that the source may match, if it is large or the driver reads it."""
         context, source = self.context, self.source
         read = target_read(context, table, plan, source)
-        computed = None if read is None else ComputedSource.of(context, read, source)
+        computed = None
+        if read is not None:
+            read, computed = _computed(context, read, source)
         if read is not None and computed is not None:
             rows = matching_rows(context, table, txn, read, computed)
             if rows is not None:
@@ -231,8 +264,8 @@ class Merge(Displayed):
         # from the same table: Spark promises two collections no order
         keys = keys_of(table, read, columns_named(of_source, [pair.source for pair in read.pairs]))
         try:
-            return CopiedRows(copied_rows(table, read.copied, rows, of_source, keys), joined)
-        except UnsupportedFeatureError:
+            return CopiedRows(copied_rows(table, read.copied.by_kind, rows, of_source, keys), joined)
+        except FALLBACK_ERRORS:
             return joined()
 
     def _joined_by_spark(
@@ -253,11 +286,11 @@ class Merge(Displayed):
         check = self.context.settings.get(setting_definitions.MERGE_CARDINALITY_CHECK) and matches
         return ChangesByJob(changes, check_cardinality=check, small=small)
 
-    def _columns(self, table: TableDefinition) -> dict[str, list[str]]:
-        """Return the columns of target and source by alias."""
+    def _columns(self, table: TableDefinition) -> dict[Qualifier, list[str]]:
+        """Return the columns of target and source by qualifier."""
         return {
-            last_part(self.target_name): table.column_names,
-            last_part(self.source_name): self.source.columns,
+            qualifier_of(self.target_name): table.column_names,
+            qualifier_of(self.source_name): self.source.columns,
         }
 
     def _resolved(self, table: TableDefinition, clause: WhenClause) -> WhenClause:
@@ -290,27 +323,30 @@ class Merge(Displayed):
         values = dict(zip(given, clause.values.values(), strict=True))
         unknown = [column for column in values if column not in names]
         if unknown:
-            raise no_such_column(table.name, unknown[0], names)
+            raise errors.no_such_column(table.name, unknown[0], names)
         return replace(clause, values=values)
 
-    def _with_defaults(self, table: TableDefinition, clause: WhenClause) -> WhenClause:
+    def _with_defaults(
+        self, table: TableDefinition, clause: WhenClause, number: int, txn: Transaction | None
+    ) -> WhenClause:
         """Return a clause with the default values that it asks for by the word, or by leaving columns of a new row out."""
         if clause.action is Action.DELETE:
             return clause
         values = clause.values or {}
         left_out = set(table.column_names) - set(values) if clause.action is Action.INSERT else ()
-        return replace(clause, values=with_defaults(self.context, table, values, left_out))
+        keys: KeyMaker = no_key
+        if txn is not None:
+            keys = KeysOfStatement(txn, table.name, not txn.explicit, (number, len(self.clauses))).computed
+        return replace(clause, values=with_defaults(self.context, table, values, left_out, keys))
 
     def _by_name(self, table: TableDefinition, names: list[str], action: Action) -> Values:
         own = {column.lower() for column in self.source.columns}
-        fixed = {c.name for c in table.partition_columns}
-        fixed |= set(table.bucketing.columns if table.bucketing else ())
-        columns = [n for n in names if n in own and (action is Action.INSERT or n not in fixed)]
+        columns = [name for name in names if name in own]
         unknown, missing = sorted(own - set(names)), [n for n in names if n not in own]
         if not columns or (action is Action.INSERT and unknown and missing):
-            raise NoSuchColumnError(
+            raise errors.NoSuchColumnError(
                 f"{action.name} * takes columns by name, but the source lacks {', '.join(missing)} of {table.name} and has "
-                f"{', '.join(unknown) or 'no others'}{did_you_mean_any(unknown, missing)}: name the columns and their values"
+                f"{', '.join(unknown) or 'no others'}{errors.did_you_mean_any(unknown, missing)}: name the columns and their values"
             )
         if self.source_name is None:
             return {name: self.source[quote_name(name)] for name in columns}
@@ -318,7 +354,7 @@ class Merge(Displayed):
         return {name: f"{source}.{quote_name(name)}" for name in columns}
 
 
-def qualified(merge: Merge, text: str, when: MatchKind, table: TableDefinition) -> str:
+def qualified(merge: TableMerger, text: str, when: MatchKind, table: TableDefinition) -> str:
     """Qualify names that both sides have, in a text for rows of one side: they mean that side's columns, as in Spark."""
     target, source = last_part(merge.target_name), last_part(merge.source_name)
     if when is MatchKind.MATCHED or not source:
@@ -392,12 +428,29 @@ def target_read(
         return TargetRead(columns, pairs, copying_clauses(plan, source, pairs, join, expressions))
 
 
+def _computed(
+    context: Context, read: TargetRead, source: DataFrame
+) -> tuple[TargetRead, ComputedSource | None]:
+    """Return a source that is computed with the values that clauses take from it alone, if that raises no error.
+
+    A row that no clause uses may have no such value: 1 / s.n where n is 0. Then Spark computes the values behind the join.
+    """
+    try:
+        return read, ComputedSource.of(context, read, source)
+    except Exception as error:
+        if read.copied is None or not read.copied.values or not is_failed_job(error.__cause__ or error):
+            raise
+    read = replace(read, copied=None)
+    return read, ComputedSource.of(context, read, source)
+
+
 @dataclass(frozen=True)
 class ComputedSource:
     """A source that is not computed again.
 
     ``keys``: an Arrow table of the columns in `TargetRead.pairs`; of too many rows, the first. ``small``: the JVM can pass its
-    rows to this process and back. ``frame``, ``rows``: return its rows, the latter as an Arrow table if it is small.
+    rows to this process and back. ``frame``, ``rows``: return its rows, the latter as an Arrow table if it is small, with a
+    further column for each of `CopyingClauses.values`.
     """
 
     keys: pa.Table
@@ -413,17 +466,24 @@ class ComputedSource:
         again; so the rows come to this process, if they are few.
         """
         env, names = context.env, [pair.source for pair in read.pairs]
+        copied = read.copied or CopyingClauses({})
         with translate_errors():
+            valued = copied.with_values(env, source)
             if not env.local:
-                rows = collect_rows(env, source, _MAX_ROWS)
+                rows = collect_rows(env, valued, _MAX_ROWS)
                 if rows is None:
                     return None
-                keys = columns_named(rows, names)
-                return cls(keys, True, partial(frame_of_collected, env, source, rows), lambda: rows)  # noqa: FBT003
-            frame = computed_once(source)
+                own = rows.select(range(len(source.columns)))
+                return cls(
+                    columns_named(own, names),
+                    True,  # noqa: FBT003
+                    partial(frame_of_collected, env, source, own),
+                    lambda: rows,
+                )
+            frame = computed_once(valued)
             keys = collect_as_arrow(frame.select(*map(quote_name, names)).limit(_MAX_ROWS + 1))
             small = computed_bytes(env, frame) <= max_bytes_in_driver(env)
-            return cls(keys, small, lambda: frame, partial(collect_as_arrow, frame))
+            return cls(keys, small, partial(copied.without_values, frame), partial(collect_as_arrow, frame))
 
 
 def columns_named(rows: pa.Table, names: Sequence[str]) -> pa.Table:
@@ -456,14 +516,7 @@ def matching_rows(
         return None
     if parts is None:
         return None
-    keys = [pa.field(partition_key(index), pa.string()) for index in range(len(table.partition_columns))]
-    schema = pa.schema([*output_schema(table, names, row_ids=True), *keys])
-    rows = [schema.empty_table()]
-    for part in parts:
-        texts = map(partition_value_shown, part.partition)
-        repeated = [pa.repeat(pa.scalar(text, pa.string()), part.rows.num_rows) for text in texts]
-        rows.append(pa.table([*part.rows.columns, *repeated], schema=schema))
-    return pa.concat_tables(rows)
+    return with_partition_keys(table, names, parts)
 
 
 def _read_matching(

@@ -1,7 +1,8 @@
-"""MERGE whose clauses only copy columns of the source, joined by Arrow in the driver.
+"""MERGE whose clauses take their values from the source alone, joined by Arrow in the driver.
 
-Most statements of this kind have one WHEN MATCHED and one WHEN NOT MATCHED, or also a WHEN MATCHED AND s.op = 'd' THEN DELETE. Then
-nothing is left for Spark to compute. If it joined the sides, it would take the rows of both from this process and return them.
+Most statements of this kind have one WHEN MATCHED and one WHEN NOT MATCHED, or also a WHEN MATCHED AND s.op = 'd' THEN DELETE. Their
+values are columns of the source, or Spark computes them together with the source (``s.quantity + 1``), before anything is
+joined. If Spark joined the sides, it would take the rows of both from this process and return them.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from typing import TypeAlias
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.dataset as ds
 from py4j.java_gateway import JavaObject
 from pyspark.sql import DataFrame
 
@@ -21,20 +23,23 @@ from hiveacid.core.format.names import ROW_ID, staged_column
 from hiveacid.core.model import DEFAULT_PARTITION, TableDefinition
 from hiveacid.core.schema.types import is_primitive, parse_type
 from hiveacid.orc.stored_values import arrow_schema
+from hiveacid.orc.writing import single_batch
 from hiveacid.spark.formats.driver_frames import ROUND_TRIP_TYPES
 from hiveacid.spark.formats.types import spark_type
 from hiveacid.spark.predicates.column_conditions import JoinConditions, of_source, of_target
-from hiveacid.spark.session.jvm import scala_items
-from hiveacid.spark.write.sort_and_stage import ACTION, Action, StagingTarget, partition_key
+from hiveacid.spark.session.classic_session import plan_of
+from hiveacid.spark.session.environment import SparkEnvironment
+from hiveacid.spark.session.jvm import column_of_expression, scala_items
+from hiveacid.spark.write.sort_and_stage import ACTION, OLD, Action, StagingTarget, partition_key
 from hiveacid.spark.write.staged_files import BUCKET
 from hiveacid.spark.write.update_delete_merge_rows import EqualColumns, MatchKind, MergePlan
 from hiveacid.table.arrow_read.filters import Condition, arrow_filter, is_exact
 from hiveacid.table.arrow_read.record_batches import ROW_ID_TYPE
-from hiveacid.table.cast_to_table_columns import single_batch
 from hiveacid.table.context import Context
 from hiveacid.table.write.arrow_staging import Changes, StagedOutput, stage_computed_rows
 from hiveacid.table.write.partitions_and_buckets import bucket_numbers, check_bucketing, partition_texts
 
+_VALUE = "__hiveacid_value_"
 _COPIED_TYPES = ROUND_TRIP_TYPES - {"varchar"}  # char and varchar columns cut the values that they get
 Keys: TypeAlias = Sequence[tuple[str, pa.ChunkedArray]]
 """Columns of the target, each with the values that the source's rows compare it with, as an Arrow array."""
@@ -42,9 +47,10 @@ Keys: TypeAlias = Sequence[tuple[str, pa.ChunkedArray]]
 
 @dataclass(frozen=True)
 class CopyingClause:
-    """A clause that copies columns. ``columns``: by column of the target, the number of the source's column it is set to.
+    """A clause that copies columns of a source, behind whose own come the `CopyingClauses.values`.
 
-    ``condition``: of the columns of `_joined_columns`; None if it holds for all rows.
+    ``columns``: by column of the target, the number of the source's column it is set to. ``condition``: of the columns of
+    `_joined_columns`; None if it holds for all rows.
     """
 
     action: Action
@@ -52,8 +58,27 @@ class CopyingClause:
     condition: Condition | None = None
 
 
-CopyingClauses: TypeAlias = Mapping[MatchKind, Sequence[CopyingClause]]
+ClausesByKind: TypeAlias = Mapping[MatchKind, Sequence[CopyingClause]]
 """By kind of row; the first clause whose condition holds is applied."""
+
+
+@dataclass(frozen=True)
+class CopyingClauses:
+    """Clauses with the ``values`` that they need: analysed expressions of the source's columns, which Spark computes with it."""
+
+    by_kind: ClausesByKind
+    values: Sequence[JavaObject] = ()
+
+    def with_values(self, env: SparkEnvironment, source: DataFrame) -> DataFrame:
+        """Return the source with a further column for each value."""
+        if not self.values:
+            return source
+        columns = [column_of_expression(env, value) for value in self.values]
+        return source.select("*", *(column.alias(_VALUE + str(n)) for n, column in enumerate(columns)))
+
+    def without_values(self, source: DataFrame) -> DataFrame:
+        """Return the rows of `with_values` in the columns of the source."""
+        return source.drop(*(_VALUE + str(n) for n in range(len(self.values))))
 
 
 def copying_clauses(
@@ -63,10 +88,10 @@ def copying_clauses(
     join: JavaObject,
     expressions: Sequence[JavaObject],
 ) -> CopyingClauses | None:
-    """Return the clauses of a MERGE that only copies columns; None for any other.
+    """Return the clauses of a MERGE whose values depend on the source alone; None for any other.
 
-    Conditions of its clauses are comparisons of columns with constants that Arrow decides as Spark does. ``pairs``: of the analysed
-    ``join``. ``expressions``: those of the plan, analysed.
+    Its conditions are comparisons of columns with constants that Arrow decides as Spark does, or depend on the source alone, too.
+    ``pairs``: of the analysed ``join``. ``expressions``: those of the plan, analysed, without subqueries.
     """
     table = plan.table
     own = [field.dataType.simpleString() for field in source.schema.fields]
@@ -87,29 +112,45 @@ def copying_clauses(
         conditions = JoinConditions.of(table, source, join)
     remaining = iter(expressions[1:])  # without ON
     clauses: dict[MatchKind, list[CopyingClause]] = {}
+    computed: list[JavaObject] = []
     for clause in plan.clauses:
         condition = None
         if conditions is not None and clause.condition is not None:
-            condition = _condition(conditions, next(remaining))
+            tree = next(remaining)
+            condition = _condition(conditions, tree)
+            if condition is None and _is_of(source, tree):
+                name = of_source(len(own) + len(computed))
+                condition = Condition(ds.field(name), (name,))
+                computed.append(tree)
             if condition is None or (
                 clause.when is MatchKind.SOURCE_ONLY
-                and not {*map(of_source, numbers.values())}.issuperset(condition.columns)
+                and not {*map(of_source, range(len(own) + len(computed)))}.issuperset(condition.columns)
             ):
                 return None
         columns = {}
         for name, value in zip(clause.values or {}, remaining, strict=False):
             number = numbers.get(_id(value)) if str(value.nodeName()) == "AttributeReference" else None
-            if number is None or own[number] != types[name]:
+            if str(value.dataType().simpleString()) != types[name] or not (
+                number is not None or _is_of(source, value)
+            ):
                 return None
+            if number is None:
+                number = len(own) + len(computed)
+                computed.append(value)
             columns[name] = number
         if clause.action is Action.INSERT and not set(table.partition_column_names) <= columns.keys():
             return None
         clauses.setdefault(clause.when, []).append(CopyingClause(clause.action, columns, condition))
-    return clauses
+    return CopyingClauses(clauses, computed)
 
 
 def _id(attribute: JavaObject) -> int:
     return int(attribute.exprId().id())
+
+
+def _is_of(source: DataFrame, value: JavaObject) -> bool:
+    """Tell whether an analysed value depends on a frame's columns alone, and is the same whenever it is computed."""
+    return bool(value.deterministic()) and bool(value.references().subsetOf(plan_of(source).outputSet()))
 
 
 def _conjuncts(condition: JavaObject) -> Iterator[JavaObject]:
@@ -127,14 +168,14 @@ def _condition(conditions: JoinConditions, tree: JavaObject) -> Condition | None
 
 
 def copied_rows(
-    table: TableDefinition, clauses: CopyingClauses, target: pa.Table, source: pa.Table, keys: Keys
+    table: TableDefinition, clauses: ClausesByKind, target: pa.Table, source: pa.Table, keys: Keys
 ) -> pa.Table:
     """Return the changed rows in the columns of `changed_rows_for_arrow`.
 
     ``target``: rows with ``ROW__ID``, the `partition_key` of each partition column, the columns of ``keys``, those in
     conditions, and those that an UPDATE does not set. ``source``: all columns; no two rows have the same keys. A NULL equals nothing.
 
-    Raises UnsupportedFeatureError if Spark has to compute the partition or bucket of a row.
+    Raises UnsupportedFeatureError if Spark has to compute the partition or bucket of a row; ArrowException if the rows are too large.
     """
     check_bucketing(table)
     names = [f"key{number}" for number in range(len(keys))]
@@ -145,10 +186,11 @@ def copied_rows(
         pc.invert(pc.is_in(right.column("source"), pairs.column("source").combine_chunks()))
     )
     matched = target.take(pairs.column("target")), source.take(pairs.column("source"))
+    moved = {name for each in clauses.get(MatchKind.MATCHED, ()) for name in each.columns}
     return pa.concat_tables(
         [
-            *_rows_of_clauses(table, clauses.get(MatchKind.MATCHED, ()), *matched),
-            *_rows_of_clauses(table, clauses.get(MatchKind.SOURCE_ONLY, ()), None, unmatched),
+            *_rows_of_clauses(table, clauses.get(MatchKind.MATCHED, ()), *matched, moved),
+            *_rows_of_clauses(table, clauses.get(MatchKind.SOURCE_ONLY, ()), None, unmatched, moved),
         ]
     )
 
@@ -158,32 +200,43 @@ def _numbers(rows: pa.Table) -> pa.Array:
 
 
 def _rows_of_clauses(
-    table: TableDefinition, clauses: Sequence[CopyingClause], old: pa.Table | None, new: pa.Table
+    table: TableDefinition,
+    clauses: Sequence[CopyingClause],
+    old: pa.Table | None,
+    new: pa.Table,
+    moved: Collection[str],
 ) -> Iterator[pa.Table]:
-    """Yield what each clause makes of the rows that it is the first to hold for; ``old`` and ``new`` as in `_changed_rows`."""
+    """Yield what each clause makes of the rows that it is the first to hold for; other parameters as in `rows_of_clause`."""
     for clause in clauses:
         if clause.condition is None:
-            yield _changed_rows(table, clause, old, new)
+            yield rows_of_clause(table, clause, old, new, moved)
             return
-        rows = _joined_columns(old, new, clause.condition.columns).append_column("row", _numbers(new))
+        rows = pa.table({"row": _numbers(new), **_joined_columns(old, new, clause.condition.columns)})
         chosen = rows.filter(clause.condition.predicate).column("row").combine_chunks()
-        yield _changed_rows(table, clause, None if old is None else old.take(chosen), new.take(chosen))
+        of_target = None if old is None else old.take(chosen)
+        yield rows_of_clause(table, clause, of_target, new.take(chosen), moved)
         others = pc.invert(pc.is_in(_numbers(new), chosen))
         old, new = None if old is None else old.filter(others), new.filter(others)
 
 
-def _joined_columns(old: pa.Table | None, new: pa.Table, names: Collection[str]) -> pa.Table:
+def _joined_columns(
+    old: pa.Table | None, new: pa.Table, names: Collection[str]
+) -> dict[str, pa.ChunkedArray]:
     """Return columns of joined rows by the names that conditions call them."""
     columns = {of_source(number): column for number, column in enumerate(new.columns)}
     if old is not None:
         columns |= {of_target(name): old.column(name) for name in old.column_names}
-    return pa.table({name: columns[name] for name in names})
+    return {name: columns[name] for name in names}  # none of a condition such as name = NULL
 
 
-def _changed_rows(
-    table: TableDefinition, clause: CopyingClause, old: pa.Table | None, new: pa.Table
+def rows_of_clause(
+    table: TableDefinition, clause: CopyingClause, old: pa.Table | None, new: pa.Table, moved: Collection[str]
 ) -> pa.Table:
-    """Return rows with what a clause makes of them. ``old``: the target's rows, as many as ``new``, the source's; None if there are none."""
+    """Return rows with what a clause makes of them, in the columns of `changed_rows_for_arrow`.
+
+    ``old``: the target's rows, as many as ``new``, the source's; None if there are none. ``moved``: the columns that some UPDATE
+    of the statement sets. Raises UnsupportedFeatureError as `partition_texts`.
+    """
     count = new.num_rows
     columns: dict[str, pa.Array | pa.ChunkedArray] = {
         ACTION: pa.repeat(pa.scalar(int(clause.action), pa.int32()), count)
@@ -191,11 +244,15 @@ def _changed_rows(
     ids = pa.nulls(count, ROW_ID_TYPE) if old is None else old.column(ROW_ID).combine_chunks()
     columns |= zip(ROW_ID_PARTS, ids.flatten(), strict=True)
     for index, column in enumerate(table.partition_columns):
-        columns[partition_key(index)] = (
-            partition_texts(new.column(clause.columns[column.name]), column).fill_null(DEFAULT_PARTITION)
-            if old is None
-            else old.column(partition_key(index))
+        key, number = partition_key(index), clause.columns.get(column.name)
+        before = pa.nulls(count, pa.string()) if old is None else old.column(key)
+        columns[key] = (
+            before
+            if number is None
+            else partition_texts(new.column(number), column).fill_null(DEFAULT_PARTITION)
         )
+        if column.name in moved:
+            columns[OLD + key] = before
     values = {}
     for field in arrow_schema(table.columns):
         number = clause.columns.get(field.name)

@@ -19,7 +19,7 @@ from hiveacid.ports.catalog import NewPartition
 from hiveacid.ports.transactions import Operation, Written
 from hiveacid.spark.write.staged_files import StagedFile, StagedKind, TaskReport
 from hiveacid.storage.staging import delete_staging, new_staging_directory
-from hiveacid.table.cleaning.delete_files import remove_aborted
+from hiveacid.table.cleaning.remove_files import remove_aborted
 from hiveacid.table.context import WriterContext
 from hiveacid.table.partitions import PartitionValues, partition_name, partitions_of
 from hiveacid.table.read.visible_locations import require_table_of_snapshot
@@ -51,7 +51,10 @@ def known_partitions(context: WriterContext, table: TableDefinition, txn: Transa
 
 @dataclass
 class OutputDirectories:
-    """Directories of one statement or of one transaction of a stream, by row kind and partition; it also collects new partitions."""
+    """Directories of one statement or of one transaction of a stream, by row kind and partition; it also collects new partitions.
+
+    ``properties``: of the new partitions.
+    """
 
     context: WriterContext
     table: TableDefinition
@@ -60,6 +63,7 @@ class OutputDirectories:
     write_id: WriteId
     statement_ids: dict[StagedKind, int]
     overwrite: bool = False
+    properties: tuple[tuple[str, str], ...] = ()
     used_locations: dict[PartitionValues, str] = field(default_factory=dict)
     directories: dict[str, PartitionValues] = field(default_factory=dict)
     _staging: str | None = None
@@ -168,7 +172,7 @@ class OutputDirectories:
             if values and values not in self.known_partitions.by_values and not self.overwrite:
                 committed = self.txn.committed_write_ids(self.table.name)
                 exists = partial(self._exists_by_now, values)
-                require_no_leftovers(self.context.fs, location, committed, exists)
+                require_no_leftovers(self.context, self.table, location, committed, exists)
         used = list(self.used_locations.values()) if self.table.partition_columns else [self.table.location]
         require_not_overtaken(self.context.fs, self.table, self.txn, self.write_id, used)
 
@@ -183,7 +187,7 @@ class OutputDirectories:
     def new_partitions(self) -> list[NewPartition]:
         """Return the partitions written to that the catalog does not know."""
         return [
-            NewPartition(self.table.name, Partition(values, location))
+            NewPartition(self.table.name, Partition(values, location, self.properties))
             for values, location in self.used_locations.items()
             if values not in self.known_partitions.by_values
         ]
@@ -230,8 +234,11 @@ def written_partitions(
 ) -> list[Written]:
     """Return the written partitions with the operation and the change of the number of rows, for the store."""
     row_counts: dict[tuple[PartitionValues, Operation], int] = defaultdict(int)
+    changed = {values for kind, values in published.rows if kind.is_delete}
     for (kind, values), rows in published.rows.items():
-        row_counts[values, operations[kind]] += -rows if kind.is_delete else rows
+        # A partition that only gets rows that an UPDATE moves has no conflict with other writers, as after an INSERT.
+        operation = operations[kind] if values in changed else Operation.INSERT
+        row_counts[values, operation] += -rows if kind.is_delete else rows
     return sorted(
         (
             Written(table.name, partition_name(table, values), operation, rows)

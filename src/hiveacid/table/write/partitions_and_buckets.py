@@ -13,12 +13,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from hiveacid.core.model import DEFAULT_PARTITION, Column, TableDefinition
-from hiveacid.core.schema.bucket_hash import (
-    bucket_hash,
-    check_bucketing_type,
-    combine_hashes,
-    integer_hash,
-)
+from hiveacid.core.schema.bucket_hash import bucket_hash, check_bucketing_type, combine_hashes, integer_hash
 from hiveacid.core.schema.partitions import is_canonical
 from hiveacid.core.schema.types import HiveType, Primitive, parse_type
 from hiveacid.errors import UnsupportedFeatureError

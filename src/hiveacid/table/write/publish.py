@@ -129,7 +129,7 @@ def publish_acid(
         if not tail.number_of_rows and not keep_empty:
             return None
         bucket = file.bucket if file.bucket is not None else _bucket_of(tail, file.path)
-        metadata = acid_metadata(tail, file.path, deletes=file.kind.is_delete)
+        metadata = acid_metadata(tail, deletes=file.kind.is_delete)
         start, data = nest_row_columns(tail, table.columns, metadata)
         check()
         directory = directory_of(file.kind, file.values)

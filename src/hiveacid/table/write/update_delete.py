@@ -21,10 +21,11 @@ from hiveacid.core.format.acid_columns import decide_row_groups
 from hiveacid.core.format.names import ROW_ID
 from hiveacid.core.model import Column, TableDefinition, TableName
 from hiveacid.core.schema.types import is_primitive, quote_name, require_set_once, unquoted_name
+from hiveacid.orc.stored_values import require_storable
 from hiveacid.ports.transactions import Operation
 from hiveacid.spark.formats.expressions import Expression, expand_stars, selected, text_of
 from hiveacid.spark.predicates.column_conditions import condition_rows
-from hiveacid.spark.session.bound_plans import filter_rows
+from hiveacid.spark.session.bound_plans import filter_rows, qualifier_of
 from hiveacid.spark.session.classic_session import plan_of
 from hiveacid.spark.session.error_translation import translate_errors
 from hiveacid.spark.session.running_jobs_and_plans import note_sources, reads_below
@@ -34,7 +35,6 @@ from hiveacid.spark.write.changes_of_arrow_rows import (
     columns_to_pass,
     compute_changes,
     has_subquery,
-    require_writable,
 )
 from hiveacid.spark.write.column_casts import fit_columns
 from hiveacid.spark.write.sort_and_stage import (
@@ -59,8 +59,11 @@ from hiveacid.table.write.driver_reads import (
     SelectedRows,
     may_read_in_driver,
     select_rows,
+    with_partition_keys,
 )
+from hiveacid.table.write.merge_of_copies import CopiedRows, CopyingClause, rows_of_clause
 from hiveacid.table.write.publish import WriteReport
+from hiveacid.table.write.surrogate_keys import KeysOfStatement
 from hiveacid.table.write.write_conflicts import require_no_silent_conflict, run_with_retry
 from hiveacid.transactions.transaction import Transaction
 
@@ -77,8 +80,8 @@ def update(
 ) -> WriteReport:
     """Set columns of the rows that ``condition`` selects; None selects all rows.
 
-    ``joined``: the open transaction that the statement becomes a part of, if any. Raises NoSuchColumnError,
-    PartitionColumnUpdateError, BucketColumnUpdateError, SchemaMismatchError.
+    A row whose partition or bucketing column is set moves to its new partition or bucket. ``joined``: the open transaction that
+    the statement becomes a part of, if any. Raises NoSuchColumnError, SchemaMismatchError.
     """
     statement = UpdateOrDelete(context, condition, None, assignments)
     return run_with_retry(context, name, "UPDATE", joined, statement.run)
@@ -104,8 +107,10 @@ class UpdateOrDelete:
         """Change the rows in a transaction: in the driver if they are few, else by a job."""
         assignments: Mapping[str, Expression] = {}
         if self.assignments is not None:
-            assignments = with_defaults(self.context, table, check_assignments(table, self.assignments))
-        columns = {self.alias or table.name.name: table.column_names}
+            keys = KeysOfStatement(txn, table.name, not txn.explicit).computed
+            checked = check_assignments(table, self.assignments)
+            assignments = with_defaults(self.context, table, checked, keys=keys)
+        columns = {qualifier_of(self.alias or table.name): table.column_names}
         change = RowChange(
             None if self.condition is None else expand_stars(self.condition, columns),
             {column: expand_stars(value, columns) for column, value in assignments.items()},
@@ -120,16 +125,32 @@ class UpdateOrDelete:
 
 def _changes_in_driver(
     context: Context, table: TableDefinition, txn: Transaction, change: RowChange
-) -> SelectedChanges | None:
+) -> Changes | None:
     """Return the rows of a change, which Arrow can write; None if the statement has to be a job.
 
     Raises DataError for a value that does not fit its column.
     """
     try:
         parts = _changed_rows(context, table, txn, change)
+        if parts and _moved_columns(table, change):
+            by_job = partial(_changes_by_job, context, table, txn, change)
+            return CopiedRows(_moved_rows(table, parts, change), by_job)
     except FALLBACK_ERRORS:
         return None
     return None if parts is None else SelectedChanges(change.verb, parts)
+
+
+def _moved_rows(table: TableDefinition, parts: Sequence[SelectedRows], change: RowChange) -> pa.Table:
+    """Return the changes of rows that an UPDATE moves between partitions, as `rows_of_clause`; ``parts`` hold the new values."""
+    rows = with_partition_keys(table, table.column_names, parts)
+    numbers = {name: n for n, name in enumerate(table.column_names) if name in change.assignments}
+    clause = CopyingClause(Action.UPDATE, numbers)
+    return rows_of_clause(table, clause, rows, rows.select(table.column_names), change.assignments)
+
+
+def _moved_columns(table: TableDefinition, change: RowChange) -> list[Column]:
+    """Return the partition columns that an UPDATE sets."""
+    return [column for column in table.partition_columns if column.name in change.assignments]
 
 
 def _changed_rows(
@@ -158,7 +179,7 @@ def _can_take_new_values(context: Context, table: TableDefinition, change: RowCh
     """Tell whether the driver may take the new values from Spark and write them by Arrow."""
     if not change.assignments:
         return True
-    types = {column.name: column.type for column in table.columns}
+    types = {column.name: column.type for column in table.all_columns}
     return (
         table.bucketing is None
         and all(is_primitive(types[name], ASSIGNABLE_TYPES) for name in change.assignments)
@@ -178,9 +199,9 @@ def _changed_parts(
     with translate_errors():
         positions, values = compute_changes(context.env, table, rows, passed, change)
     rows = rows.take(positions) if change.where is not None else rows
-    for column in table.columns if change.assignments else ():
+    for column in (*table.columns, *_moved_columns(table, change)) if change.assignments else ():
         new = values.column(column.name) if column.name in change.assignments else rows.column(column.name)
-        require_writable(column, new)
+        require_storable(column, new)
         index = rows.schema.get_field_index(column.name)
         rows = rows.set_column(index, column.name, new.cast(rows.schema.field(index).type))
     ends = np.searchsorted(positions, np.cumsum([part.rows.num_rows for part in parts]))
@@ -203,7 +224,8 @@ def _changes_by_job(
             changes = constrain_changes(context, table, changes)
     # One task is enough if the files are small and no subquery reads other tables, whose size is unknown.
     small = snapshot.size <= _MAX_BYTES_OF_ONE_TASK and not has_subquery(context.env, plan_of(changes))
-    return ChangesByJob(changes, size=snapshot.largest_location if change.assignments else None, small=small)
+    largest = snapshot.size if _moved_columns(table, change) else snapshot.largest_location
+    return ChangesByJob(changes, size=largest if change.assignments else None, small=small)
 
 
 def select_by_spark(
@@ -218,8 +240,7 @@ def select_by_spark(
 def check_assignments(table: TableDefinition, assignments: Mapping[str, Expression]) -> dict[str, Expression]:
     """Return assignments by lower-case column name.
 
-    Raises ConfigError without assignments or for a column set twice, NoSuchColumnError, and PartitionColumnUpdateError and
-    BucketColumnUpdateError as Hive does (10292, 10302).
+    Raises ConfigError without assignments or for a column set twice, and NoSuchColumnError.
     """
     if not assignments:
         raise errors.ConfigError("UPDATE sets no column")
@@ -231,18 +252,9 @@ def check_assignments(table: TableDefinition, assignments: Mapping[str, Expressi
     names = [unquoted_name(column).lower() for column in assignments]
     require_set_once(names)
     values_by_column = dict(zip(names, assignments.values(), strict=True))
-    columns = [c.name for c in table.columns]
     for column in values_by_column:
-        if column in {c.name for c in table.partition_columns}:
-            raise errors.PartitionColumnUpdateError(
-                f"{column} is a partition column of {table.name}: delete the row and insert it again"
-            )
-        if column not in columns:
-            raise errors.no_such_column(table.name, column, columns)
-        if table.bucketing and column in table.bucketing.columns:
-            raise errors.BucketColumnUpdateError(
-                f"{column} is a bucketing column of {table.name}: delete the row and insert it again"
-            )
+        if column not in table.column_names:
+            raise errors.no_such_column(table.name, column, table.column_names)
     return values_by_column
 
 
@@ -251,7 +263,7 @@ class ChangesByJob:
     """Changed rows that one Spark job computes and writes.
 
     ``check_cardinality``: fail if a target row of a MERGE has several matches. ``size``: for an UPDATE, the bytes of the
-    largest partition with changed rows. ``small``: one task is enough.
+    largest partition with changed rows, or of all that a row may move from. ``small``: one task is enough.
     """
 
     rows: DataFrame
@@ -375,7 +387,8 @@ class Replacement:
         """Replace the rows in a transaction."""
         note_sources(txn, self.rows)
         with translate_errors():
-            old_rows, _ = select_by_spark(self.context, table, txn, self.where, None)
+            where = expand_stars(self.where, {qualifier_of(table.name): table.column_names})
+            old_rows, _ = select_by_spark(self.context, table, txn, where, None)
             deletes = changed_rows(table, old_rows, {})
             fitted = fit_columns(table, self.rows, {}, None, by_name=True)
             row_id_type = deletes.schema[ROW_ID].dataType.simpleString()

@@ -12,11 +12,13 @@ from functools import partial
 from typing import TypeVar
 
 from hiveacid.config import Settings, setting_definitions
+from hiveacid.config.property_definitions import PARTITIONS_DROPPED
 from hiveacid.core.format.acid_columns import AcidColumn
 from hiveacid.core.format.names import (
     FLUSH_LENGTH_SUFFIX,
     BaseName,
     DeltaName,
+    ends_below,
     has_hidden_prefix,
     is_hidden,
     parse_directory,
@@ -30,7 +32,8 @@ from hiveacid.orc.tail import read_tail
 from hiveacid.ports.file_system import FileSystem
 from hiveacid.ports.store import TransactionStore
 from hiveacid.ports.transactions import Operation, Start, current_write_ids_of
-from hiveacid.table.context import Context
+from hiveacid.storage.snapshot_locations import id_property
+from hiveacid.table.context import Context, WriterContext
 from hiveacid.table.write.publish import WriteReport
 from hiveacid.transactions.transaction import Transaction
 
@@ -40,11 +43,7 @@ T = TypeVar("T")
 
 
 def require_not_overtaken(
-    fs: FileSystem,
-    table: TableDefinition,
-    txn: Transaction,
-    write_id: WriteId,
-    locations: Iterable[str],
+    fs: FileSystem, table: TableDefinition, txn: Transaction, write_id: WriteId, locations: Iterable[str]
 ) -> None:
     """Refuse rows that no reader would see: a base with a higher write id lies above them.
 
@@ -129,7 +128,8 @@ def require_no_silent_conflict(
 
 
 def require_no_leftovers(
-    fs: FileSystem,
+    context: WriterContext,
+    table: TableDefinition,
     location: str,
     committed: ValidWriteIdList,
     exists_by_now: Callable[[], bool] = lambda: False,
@@ -137,13 +137,15 @@ def require_no_leftovers(
     """Refuse a directory that holds visible rows: it must not become a new partition. Raises CatalogError.
 
     Such rows remain where DROP PARTITION, which removes a partition from the catalog before its files, could not delete
-    these. Files outside delta and base directories are visible, too.
+    these. Files outside delta and base directories are visible, too. A store of hiveacid's own hides what was dropped from
+    the new partition (`Partition.min_write_id`), and its cleaner deletes it.
 
     ``committed``: the table's write ids, read before its partitions, so that none of them belongs to a writer that
     created the partition since. Directories of other write ids are those of concurrent or failed writers, the caller
     among them. ``exists_by_now``: tells whether another writer has created the partition meanwhile, as a stream of Hive
     may in a directory with older ids.
     """
+    fs = context.fs
     try:
         entries = fs.list_directory(location)
     except MissingDirectoryError:
@@ -155,6 +157,11 @@ def require_no_leftovers(
         if _holds_visible_rows(fs, f"{location}/{entry.path}", name, committed, is_dir=entry.is_dir):
             if exists_by_now():
                 return
+            dropped = id_property(table, PARTITIONS_DROPPED)
+            if dropped and ends_below(
+                entry.path, 1 + min(dropped, context.transactions.store.ended_up_to(table.name))
+            ):
+                continue
             raise CatalogError(
                 f"{location} holds rows already ({entry.path}), though the table has no such partition. Perhaps it was "
                 "dropped, and its files could not be deleted. A new partition would show them: move that directory away"
@@ -195,7 +202,9 @@ def _has_valid_stripe(
         ids = [len(stripe.statistics) and stripe.statistics[column].integers for stripe in stripes]
     except FormatError:
         return True
-    return any(not found or committed.visible_share(*found) is not RangeShare.NONE for found in ids)
+    return any(
+        not found or committed.visible_share(found.low, found.high) is not RangeShare.NONE for found in ids
+    )
 
 
 def is_overwritten(

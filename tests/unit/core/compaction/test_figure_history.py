@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from hiveacid.core.compaction.figure_history import FigureRecord, superseded_records, tables_to_record
+from hiveacid.core.compaction.advice import FigureRecord, superseded_records, tables_to_record
 from hiveacid.core.compaction.queue_records import ChangedPartition, Compaction, CompactionRequest
 from hiveacid.core.model import TableName
 

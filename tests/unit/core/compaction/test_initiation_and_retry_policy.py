@@ -8,7 +8,6 @@ import pytest
 
 from hiveacid.config import Settings
 from hiveacid.core.compaction.initiation_and_retry_policy import (
-    Attempt,
     CompactionCandidate,
     Decision,
     LocationSizes,
@@ -19,8 +18,9 @@ from hiveacid.core.compaction.initiation_and_retry_policy import (
     measure_location,
 )
 from hiveacid.core.compaction.plan import CompactionKind
+from hiveacid.core.compaction.queue_records import Compaction, CompactionRequest
 from hiveacid.core.format.write_id_lists import parse_write_id_list
-from hiveacid.core.model import TableKind
+from hiveacid.core.model import TableKind, TableName
 from hiveacid.core.snapshot.directory_listing import FileEntry
 from hiveacid.core.snapshot.selection import select
 from hiveacid.table.compaction.need import thresholds_of
@@ -29,6 +29,11 @@ DEFAULTS = thresholds_of(Settings())
 ACID = CompactionCandidate(TableKind.FULL_ACID)
 DAY = 86_400_000
 NOW = 100 * DAY
+
+
+def attempt(number: int, state: str, enqueued: int | None = None, started: int | None = None) -> Compaction:
+    request = CompactionRequest(TableName("d", "t"), None, "major")
+    return Compaction(number, request, state, enqueued=enqueued, started=started)
 
 
 def by_files(base: int, deltas: int, count: int, thresholds: Thresholds = DEFAULTS) -> Decision:
@@ -74,8 +79,8 @@ def test_thresholds_of_a_table_count() -> None:
         (replace(ACID, disabled="table"), "no_auto_compaction is set on the table"),
         (replace(ACID, disabled="database"), "no_auto_compaction is set on the database"),
         (replace(ACID, kind=TableKind.PLAIN), "the table is not transactional"),
-        (replace(ACID, attempts=(Attempt(7, "initiated"),)), "compaction 7 is initiated already"),
-        (replace(ACID, attempts=(Attempt(7, "working"),)), "compaction 7 is working already"),
+        (replace(ACID, attempts=(attempt(7, "initiated"),)), "compaction 7 is initiated already"),
+        (replace(ACID, attempts=(attempt(7, "working"),)), "compaction 7 is working already"),
     ],
 )
 def test_what_speaks_against_a_compaction(place: CompactionCandidate, reason: str) -> None:
@@ -91,8 +96,8 @@ def test_insert_only_tables_may_be_left_out() -> None:
 
 
 def test_after_two_failures_it_gives_up_for_a_week() -> None:
-    failed = (Attempt(3, "failed", NOW - 2 * DAY), Attempt(4, "failed", NOW - DAY))
-    place = replace(ACID, attempts=(Attempt(1, "succeeded", 5), *failed))
+    failed = (attempt(3, "failed", NOW - 2 * DAY), attempt(4, "failed", NOW - DAY))
+    place = replace(ACID, attempts=(attempt(1, "succeeded", 5), *failed))
     found = decide_not_to_initiate(place, DEFAULTS, NOW)
     assert found is not None
     assert found.noted
@@ -104,16 +109,16 @@ def test_after_two_failures_it_gives_up_for_a_week() -> None:
 
 @pytest.mark.parametrize("state", ["ready for cleaning", "refused", "did not initiate", "aborted"])
 def test_other_ends_are_no_failures_and_do_not_hide_them(state: str) -> None:
-    failed = (Attempt(1, "failed", NOW), Attempt(2, "failed", NOW))
-    assert decide_not_to_initiate(replace(ACID, attempts=(Attempt(3, state, NOW),)), DEFAULTS, NOW) is None
+    failed = (attempt(1, "failed", NOW), attempt(2, "failed", NOW))
+    assert decide_not_to_initiate(replace(ACID, attempts=(attempt(3, state, NOW),)), DEFAULTS, NOW) is None
     assert (
-        decide_not_to_initiate(replace(ACID, attempts=(*failed, Attempt(3, state, NOW))), DEFAULTS, NOW)
+        decide_not_to_initiate(replace(ACID, attempts=(*failed, attempt(3, state, NOW))), DEFAULTS, NOW)
         is not None
     )
 
 
 def test_a_success_after_a_failure_counts() -> None:
-    attempts = (Attempt(1, "failed", NOW), Attempt(2, "succeeded", NOW), Attempt(3, "failed", NOW))
+    attempts = (attempt(1, "failed", NOW), attempt(2, "succeeded", NOW), attempt(3, "failed", NOW))
     assert decide_not_to_initiate(replace(ACID, attempts=attempts), DEFAULTS, NOW) is None
 
 
@@ -139,7 +144,7 @@ def test_an_old_abort_calls_for_a_minor_compaction() -> None:
 
 @pytest.mark.parametrize(("state", "again"), [("succeeded", False), ("refused", False), ("failed", True)])
 def test_aborts_that_a_compaction_has_seen_do_not_count_again(state: str, *, again: bool) -> None:
-    seen = Attempt(1, state, NOW - 2 * DAY, NOW - 2 * DAY)
+    seen = attempt(1, state, NOW - 2 * DAY, NOW - 2 * DAY)
     place = replace(ACID, aborted=(NOW - 3 * DAY,), attempts=(seen,))
     assert (decide_by_aborts(place, DEFAULTS, NOW) is not None) is again
     assert decide_by_aborts(replace(place, aborted=(NOW - DAY,)), DEFAULTS, NOW) is not None

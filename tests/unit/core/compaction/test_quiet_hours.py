@@ -8,7 +8,7 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from hiveacid.core.compaction.quiet_hours import parse_quiet_hours
+from hiveacid.core.compaction.initiation_and_retry_policy import parse_quiet_hours
 from hiveacid.errors import ConfigError
 
 MINUTE = 60_000

@@ -10,14 +10,17 @@ import pytest
 
 from hiveacid.core.format.names import LayoutLevel
 from hiveacid.core.model import Bucketing, Column, StorageFormat, TableDefinition, TableName
-from hiveacid.core.schema.column_changes import (
+from hiveacid.core.schema.evolution import (
     FIRST,
+    ORC_POSITIONAL,
     ColumnChange,
+    Matching,
     change_column,
     drop_columns,
+    is_widening,
+    map_columns,
     replace_columns,
 )
-from hiveacid.core.schema.evolution import ORC_POSITIONAL, Matching, is_widening, map_columns
 from hiveacid.core.schema.storage_formats import AVRO, ORC, PARQUET, TEXTFILE
 from hiveacid.core.schema.types import Field, Primitive, Struct, parse_type
 from hiveacid.errors import HiveAcidError, NoSuchColumnError, SchemaMismatchError, UnsupportedFeatureError

@@ -26,6 +26,7 @@ class Entry:
     size: int = 9
     modified: int = 0
     is_special: bool = False
+    facts: None = None
 
 
 def ids(text: str) -> ValidWriteIdList:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from random import Random
 
 import pytest
@@ -9,9 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hiveacid.core.format.write_id_lists import parse_write_id_list
-from hiveacid.core.snapshot.directory_listing import FileEntry, read_listing
+from hiveacid.core.snapshot.directory_listing import FileEntry, FooterFacts, read_listing
 from hiveacid.core.snapshot.file_records import (
-    FooterFacts,
     RecordedDirectory,
     RecordedFile,
     directory_of_text,
@@ -75,6 +75,11 @@ def test_records_are_small() -> None:
 DELTA = RecordedDirectory(
     "delta_0000001_0000001_0000", (RecordedFile("bucket_00000", 7), RecordedFile("bucket_00001", 8)), True
 )
+WITH_FACTS = RecordedDirectory(
+    "delta_0000003_0000003_0000",
+    (RecordedFile("bucket_00000", 7, FooterFacts(1, "struct<a:int>", statistics=(b"x",))),),
+    made=19,
+)
 LOADED = RecordedDirectory("delta_0000002_0000002_0000", (RecordedFile("000000_0", 9),), made=17)
 OVERWRITTEN = RecordedDirectory("base_0000003", (), True)
 
@@ -132,3 +137,11 @@ def test_the_first_difference_is_named(
         assert found is not None
         assert found[0] == path
         assert message in found[1]
+
+
+def test_facts_stay_in_the_process_that_plans() -> None:
+    (directory,) = read_listing(listed_entries([WITH_FACTS])).directories
+    (file,) = directory.files
+    assert file.facts == WITH_FACTS.files[0].facts
+    sent = pickle.loads(pickle.dumps(file))  # noqa: S301 - made here
+    assert (sent, sent.modified, sent.facts) == (file, file.modified, None)

@@ -388,6 +388,10 @@ def test_rows_without_ids_are_not_read_out_of_a_delta_that_reaches_beyond_the_sn
     # as of a moment before 3 was committed: no compaction joins what is open
     moment = parse_write_id_list("db.t:4:3:3:")
     assert read(select(entries, moment, None, row_ids=False)) == ["delta_1_1_0", "delta_2_2_0", "delta_4_4_0"]
+    # nor one for Hive 3, whose name does not tell that it is one
+    entries = listing("delta_1_1_0", "delta_2_2_0", "delta_3_3_0", "delta_4_4_0", "delta_1_4")
+    assert read(select(entries, moment, None, row_ids=False)) == ["delta_1_1_0", "delta_2_2_0", "delta_4_4_0"]
+    assert read(select(entries, whole, None, row_ids=False)) == ["delta_1_4"]
 
 
 def test_a_base_that_is_too_new_is_passed_over_where_history_is_kept() -> None:

@@ -10,7 +10,7 @@ import pytest
 from pyspark.sql import types as T
 
 from hiveacid.spark.formats.driver_frames import frame_of_arrow
-from hiveacid.spark.session.capabilities import SparkEnvironment
+from hiveacid.spark.session.environment import SparkEnvironment
 
 SCHEMA = T.StructType(
     [T.StructField("k", T.LongType()), T.StructField("s", T.StringType()), T.StructField("b", T.BinaryType())]

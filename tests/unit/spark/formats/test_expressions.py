@@ -10,7 +10,7 @@ import pytest
 from hiveacid.errors import ConfigError, StatementError
 from hiveacid.spark.formats.expressions import expand_stars
 
-RELATIONS = {"t": ["k", "v w"], "": ["x"]}
+RELATIONS = {("c", "d", "t"): ["k", "v w"], (): ["x"]}
 
 
 @pytest.mark.parametrize(
@@ -21,7 +21,10 @@ RELATIONS = {"t": ["k", "v w"], "": ["x"]}
         ("hash(*)", "hash(`t`.`k`, `t`.`v w`, `x`)"),
         ("hash(1, /* all */ *, 2) * 2", "hash(1, /* all */ `t`.`k`, `t`.`v w`, `x`, 2) * 2"),
         ("struct( T . * )", "struct( `t`.`k`, `t`.`v w` )"),
-        ("struct(`t`.*, other.*, d.t.*)", "struct(`t`.`k`, `t`.`v w`, other.*, d.t.*)"),
+        ("struct(`t`.*, other.*, e.t.*)", "struct(`t`.`k`, `t`.`v w`, other.*, e.t.*)"),
+        ("f(d.t.*, 1) + g(C.`d`.T.*)", "f(`t`.`k`, `t`.`v w`, 1) + g(`t`.`k`, `t`.`v w`)"),
+        ("f(t.k.*, b.c.d.t.*, d.*)", "f(t.k.*, b.c.d.t.*, d.*)"),
+        ('f("d"."t".*)', "f(`t`.`k`, `t`.`v w`)"),
         ("(SELECT count(*) FROM s) > f(*)", "(SELECT count(*) FROM s) > f(`t`.`k`, `t`.`v w`, `x`)"),
         ("EXISTS (SELECT 1, (f(t.*)) FROM s)", "EXISTS (SELECT 1, (f(t.*)) FROM s)"),
         ("v = '(*)'", "v = '(*)'"),

@@ -11,7 +11,7 @@ import pytest
 
 import hiveacid
 from hiveacid.errors import ConfigError
-from hiveacid.spark.session.capabilities import SparkEnvironment
+from hiveacid.spark.session.environment import SparkEnvironment
 
 
 class Builder:

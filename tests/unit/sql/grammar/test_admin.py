@@ -22,18 +22,21 @@ from hiveacid.sql.statements.administration import (
     ShowColumns,
     ShowCompactions,
     ShowConf,
+    ShowCreateDatabase,
     ShowCreateTable,
     ShowDatabases,
     ShowLocks,
     ShowPartitions,
     ShowTableProperties,
     ShowTables,
+    ShowTableTypes,
     ShowTransactions,
     StartTransaction,
     UnsupportedStatement,
     UseDatabase,
     Vacuum,
 )
+from hiveacid.sql.statements.definitions import RepairTable
 from hiveacid.sql.statements.dml import Delete, Explain, Query
 
 T = TableRef(None, "t")
@@ -55,6 +58,14 @@ P = PartitionItem("p", Slice("'x'"), Literal("x", "string"))
         ("SHOW TABLES sales", ShowTables(None, "sales")),
         ("SHOW PARTITIONS d.t", ShowPartitions(DT)),
         ("SHOW PARTITIONS t PARTITION (p='x')", ShowPartitions(T, (P,))),
+        (
+            "SHOW PARTITIONS t WHERE p > 1 ORDER BY p DESC LIMIT 2",
+            ShowPartitions(T, choice=RowChoice(Slice("p > 1"), Slice("p DESC"), 2)),
+        ),
+        ("SHOW EXTENDED TABLES IN d 'a*'", ShowTableTypes("d", "a*", extended=True)),
+        ("SHOW TABLES LIKE 'a' WHERE `TABLE_TYPE` = 'X'", ShowTableTypes(None, "a", "X")),
+        ("SHOW CREATE DATABASE d", ShowCreateDatabase("d")),
+        ("SHOW SORTED COLUMNS IN d.t 'a'", ShowColumns(DT, "a", is_sorted=True)),
         ("SHOW CREATE TABLE d.t", ShowCreateTable(DT)),
         ("SHOW TBLPROPERTIES t", ShowTableProperties(T)),
         ("SHOW TBLPROPERTIES t ('a.b')", ShowTableProperties(T, "a.b")),
@@ -104,6 +115,7 @@ P = PartitionItem("p", Slice("'x'"), Literal("x", "string"))
         ("DESC FORMATTED d.t", DescribeTable(DT, "formatted")),
         ("DESCRIBE EXTENDED t PARTITION (p='x')", DescribeTable(T, "extended", (P,))),
         ("DESCRIBE TABLE d.t a", DescribeTable(DT, column="a")),
+        ("DESCRIBE FORMATTED t a PARTITION (p='x')", DescribeTable(T, "formatted", (P,), "a")),
         ("DESCRIBE FORMATTED d.t s.x", DescribeTable(DT, "formatted", column="s.x")),
         ("DESCRIBE extended", DescribeTable(TableRef(None, "extended"))),
         ("DESCRIBE DATABASE d", DescribeDatabase("d")),
@@ -154,6 +166,23 @@ P = PartitionItem("p", Slice("'x'"), Literal("x", "string"))
             "ANALYZE TABLE t PARTITION (p, q) COMPUTE STATISTICS",
             Analyze(T, (PartitionItem("p"), PartitionItem("q"))),
         ),
+        ("MSCK TABLE d.t", RepairTable(DT)),
+        ("MSCK TABLE t SYNC PARTITIONS", RepairTable(T)),
+        ("MSCK REPAIR TABLE t", RepairTable(T, add=True)),
+        ("MSCK REPAIR TABLE t ADD PARTITIONS", RepairTable(T, add=True)),
+        ("MSCK REPAIR TABLE t DROP PARTITIONS", RepairTable(T, drop=True)),
+        (
+            "MSCK REPAIR TABLE t SYNC PARTITIONS PARTITION (p > 1)",
+            RepairTable(
+                T,
+                add=True,
+                drop=True,
+                partition=(PartitionItem("p", Slice("1"), Literal("1", "number"), ">"),),
+            ),
+        ),
+        ("ALTER TABLE t RECOVER PARTITIONS", RepairTable(T, add=True)),
+        ("ANALYZE TABLE d.t CACHE METADATA", Analyze(DT)),
+        ("SELECT a FROM t LIMIT 1, 2", Query(Slice("SELECT a FROM t LIMIT 2 OFFSET 1"))),
         ("EXPLAIN ANALYZE SELECT 1", Explain(Query(Slice("SELECT 1")), ("ANALYZE",))),
     ],
 )
@@ -165,15 +194,12 @@ def test_statements(text: str, statement: Statement) -> None:
 @pytest.mark.parametrize(
     ("text", "table", "advice"),
     [
-        ("MSCK REPAIR TABLE d.t", DT, "MSCK is not supported yet"),
-        ("MSCK TABLE t SYNC PARTITIONS;", T, "acid.adopt"),
         ("OPTIMIZE d.t WHERE day = '2026-01-01'", DT, "ALTER TABLE t PARTITION (...) COMPACT 'major'"),
         ("OPTIMIZE t ZORDER BY (a, b)", T, "COMPACT 'rebalance' ORDER BY column"),
         ("OPTIMIZE t FULL", T, "leave FULL out"),
         ("VACUUM d.t RETAIN 0 HOURS DRY RUN", DT, "hiveacid.history.retention"),
         ("VACUUM t DRY RUN", T, "SELECT * FROM t.deltas"),
         ("VACUUM t LITE", T, "write VACUUM t"),
-        ("ALTER TABLE d.t ALTER COLUMN a DROP NOT NULL", DT, "write ALTER TABLE d.t DROP CONSTRAINT"),
     ],
 )
 def test_statements_that_are_refused_keep_their_table_and_an_alternative(
@@ -243,6 +269,8 @@ def test_explain_analyze_takes_a_statement_named_analyze() -> None:
         ("SET = b", "=", "a setting's name"),
         ("RESET a b", "b", "not the name"),
         ("MSCK REPAIR t", "t", "TABLE"),
+        ("MSCK REPAIR TABLE t SYNC", "", "PARTITIONS"),
+        ("MSCK REPAIR TABLE t PARTITION (p = 1)", "PARTITION", "the end"),
         ("ANALYZE TABLE t", "", "COMPUTE"),
         ("ANALYZE TABLE t COMPUTE STATISTICS FOR COLUMNS a b", "b", "the end"),
         ("EXPLAIN", "", "a statement"),

@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from hiveacid.core.model import Column
-from hiveacid.core.schema.column_changes import FIRST, ColumnChange
+from hiveacid.core.model import Column, ConstraintKind
+from hiveacid.core.schema.evolution import FIRST, ColumnChange
 from hiveacid.errors import ParseError
 from hiveacid.sql.grammar.parse import parse
 from hiveacid.sql.statements import Literal, PartitionItem, Slice, Statement, TableRef
@@ -15,6 +15,7 @@ from hiveacid.sql.statements.definitions import (
     AlterDatabase,
     ChangeColumn,
     CreateDatabase,
+    DropColumnConstraint,
     DropColumns,
     DropDatabase,
     DropPartitions,
@@ -70,6 +71,7 @@ P = item("p", "'x'", "x")
         ("DROP VIEW IF EXISTS t", DropView(T, if_exists=True)),
         ("TRUNCATE TABLE d.t", TruncateTable(DT)),
         ("TRUNCATE t PARTITION (p='x')", TruncateTable(T, (P,))),
+        ("TRUNCATE TABLE t FORCE", TruncateTable(T)),
         (
             "ALTER TABLE t ADD COLUMNS (a int COMMENT 'x', `b c` struct<x:int>)",
             AddColumns(T, (Column("a", "int", "x"), Column("b c", "struct<x:int>"))),
@@ -87,6 +89,11 @@ P = item("p", "'x'", "x")
         ),
         ("ALTER TABLE t CHANGE a comment string", ChangeColumn(T, ColumnChange("a", "comment", "string"))),
         ("ALTER TABLE t CHANGE COLUMN a COMMENT ''", ChangeColumn(T, ColumnChange("a", comment=""))),
+        (
+            "ALTER TABLE t ALTER COLUMN a DROP NOT NULL",
+            DropColumnConstraint(T, "a", ConstraintKind.NOT_NULL),
+        ),
+        ("ALTER TABLE t ALTER a DROP DEFAULT", DropColumnConstraint(T, "a", ConstraintKind.DEFAULT)),
         ("ALTER TABLE t ALTER COLUMN a TYPE bigint", ChangeColumn(T, ColumnChange("a", type="bigint"))),
         (
             "ALTER TABLE t ALTER a COMMENT 'x' AFTER `b c`",

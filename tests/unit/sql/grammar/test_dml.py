@@ -2,13 +2,17 @@ from __future__ import annotations
 
 import pytest
 
+from hiveacid.core.schema.storage_formats import ORC
 from hiveacid.errors import ParseError
 from hiveacid.sql.grammar.parse import parse
 from hiveacid.sql.statements import Literal, PartitionItem, Slice, Statement, TableRef
 from hiveacid.sql.statements.dml import (
     Assignment,
     Delete,
+    ExportTable,
+    ImportTable,
     Insert,
+    InsertDirectory,
     LoadData,
     Merge,
     MergeAction,
@@ -52,6 +56,16 @@ def test_queries_are_kept_as_written(text: str) -> None:
     ("text", "statement"),
     [
         ("INSERT INTO t VALUES (1, 'a;b')", Insert(T, S("VALUES (1, 'a;b')"))),
+        ("INSERT OVERWRITE LOCAL DIRECTORY '/x' SELECT 1", InsertDirectory("/x", S("SELECT 1"))),
+        (
+            "WITH q AS (SELECT 1) INSERT OVERWRITE DIRECTORY '/x' STORED AS ORC FROM q SELECT *",
+            InsertDirectory("/x", S("FROM q SELECT *"), ORC, S("WITH q AS (SELECT 1)")),
+        ),
+        ("EXPORT TABLE d.t TO '/x'", ExportTable(DT, "/x")),
+        ("EXPORT TABLE t PARTITION (p='x') TO '/x'", ExportTable(T, "/x", (P,))),
+        ("IMPORT FROM '/x'", ImportTable("/x")),
+        ("IMPORT TABLE t PARTITION (p='x') FROM '/x'", ImportTable("/x", T, (P,))),
+        ("IMPORT EXTERNAL TABLE d.t FROM '/x' LOCATION '/y'", ImportTable("/x", DT, (), True, "/y")),
         ("INSERT INTO TABLE d.t SELECT * FROM s", Insert(DT, S("SELECT * FROM s"))),
         ("INSERT OVERWRITE t TABLE s", Insert(T, S("TABLE s"), overwrite=True)),
         ("INSERT INTO t (b, `a c`) SELECT 1, 2", Insert(T, S("SELECT 1, 2"), columns=("b", "a c"))),
@@ -80,6 +94,10 @@ def test_queries_are_kept_as_written(text: str) -> None:
         ),
         (
             "INSERT INTO t PARTITION (p='x') (a) VALUES (1)",
+            Insert(T, S("VALUES (1)"), partition=(P,), columns=("a",)),
+        ),
+        (
+            "INSERT INTO t (a) PARTITION (p='x') VALUES (1)",
             Insert(T, S("VALUES (1)"), partition=(P,), columns=("a",)),
         ),
         (
@@ -135,8 +153,8 @@ def test_queries_are_kept_as_written(text: str) -> None:
         ("DELETE FROM d.t WHERE a = ';' AND s.`where` > 1", Delete(DT, S("a = ';' AND s.`where` > 1"))),
         ("DELETE FROM t AS x WHERE EXISTS (SELECT 1 FROM s)", Delete(T, S("EXISTS (SELECT 1 FROM s)"), "x")),
         ("LOAD DATA INPATH '/x' INTO TABLE d.t", LoadData("/x", DT)),
-        ("RESTORE TABLE d.t TO VERSION AS OF 7", Restore(DT, write_id=7)),
-        ("RESTORE t VERSION AS OF 0", Restore(T, write_id=0)),
+        ("RESTORE TABLE d.t TO VERSION AS OF 7", Restore(DT, version=7)),
+        ("RESTORE t VERSION AS OF 0", Restore(T, version=0)),
         (
             "RESTORE TABLE t TO TIMESTAMP AS OF now() - INTERVAL 1 HOUR",
             Restore(T, moment=Slice("now() - INTERVAL 1 HOUR")),
@@ -264,8 +282,11 @@ MERGE = "MERGE INTO t USING s ON a "
         ("INSERT INTO a.b.c SELECT 1", "a.b", "two parts"),
         ("INSERT INTO spark_catalog.a.b.c SELECT 1", "spark_catalog", "two parts"),
         ("INSERT INTO t PARTITION (p>'x') SELECT 1", ">", "'='"),
-        ("INSERT OVERWRITE DIRECTORY '/x' SELECT 1", "DIRECTORY", "not supported"),
-        ("INSERT OVERWRITE LOCAL DIRECTORY '/x' SELECT 1", "LOCAL", "not supported"),
+        ("FROM s INSERT OVERWRITE DIRECTORY '/x' SELECT 1", "DIRECTORY", "statement of its own"),
+        ("INSERT OVERWRITE DIRECTORY '/x' LOCATION '/y' SELECT 1", "LOCATION", "ROW FORMAT"),
+        ("INSERT INTO DIRECTORY '/x' SELECT 1", "'/x'", "SELECT"),
+        ("EXPORT TABLE t PARTITION (p) TO '/x'", ")", "'='"),
+        ("IMPORT EXTERNAL FROM '/x'", "FROM", "TABLE"),
         ("INSERT INTO t SELECT (1", "", "'\\)'"),
         ("INSERT INTO t SELECT 1)", ")", "the end of the statement"),
         ("INSERT INTO t SELECT f(a]", "]", "parenthesis"),
@@ -296,7 +317,7 @@ MERGE = "MERGE INTO t USING s ON a "
         ("MERGE INTO t USING s TABLESAMPLE ON a", "TABLESAMPLE", "ON"),
         ("LOAD DATA INPATH x INTO TABLE t", "x INTO", "a path"),
         ("RESTORE TABLE t", "", "VERSION or TIMESTAMP"),
-        ("RESTORE TABLE t TO VERSION AS OF 'x'", "'x'", "a write id"),
+        ("RESTORE TABLE t TO VERSION AS OF x", "x", "a write id"),
         ("RESTORE TABLE t TO VERSION AS OF -1", "-1", "a write id"),
         ("RESTORE TABLE t TO VERSION AS OF 1 WHERE a", "WHERE", "the end"),
         ("RESTORE TABLE t TO TIMESTAMP AS OF", "", "a timestamp"),

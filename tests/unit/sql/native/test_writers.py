@@ -12,7 +12,7 @@ from typing import Any, cast
 from hiveacid.core.model import TableName
 from hiveacid.sql.native.writers import NativeMergeWriter
 from hiveacid.table.context import Context
-from hiveacid.table.write.merge import Merge
+from hiveacid.table.write.merge import TableMerger
 from hiveacid.table.write.publish import WriteReport
 from support.contexts import open_context
 
@@ -39,7 +39,7 @@ def test_merge_into_runs_in_the_context_of_its_statement_which_the_history_recor
     run_in: list[Context] = []
 
     @dataclass(frozen=True, repr=False)
-    class Recorded(Merge):
+    class Recorded(TableMerger):
         def execute(self) -> WriteReport:
             run_in.append(self.context)
             return WriteReport()

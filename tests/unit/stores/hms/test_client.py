@@ -32,7 +32,6 @@ from hiveacid.errors import (
     UnsupportedFeatureError,
     WriteConflictError,
 )
-from hiveacid.ports.store import stream_store
 from hiveacid.stores.hms import definitions, protocol
 from hiveacid.stores.hms.client import ROUNDS, MetastoreClient, ThriftConnection
 from hiveacid.stores.hms.metastores import MetastoreAddress, parse_metastore_url
@@ -312,17 +311,13 @@ def test_the_library_is_loaded_by_the_first_connection_only() -> None:
     assert done.stdout.strip() == "[]"
 
 
-def test_a_metastore_takes_no_streams(start: Callable[[Answer], Server]) -> None:
-    """It can't commit how far one has come together with the rows: refused before anything is sent."""
+def test_a_metastore_takes_no_progress_of_a_stream(start: Callable[[Answer], Server]) -> None:
+    """It is a row of a table: refused before anything is sent."""
     server = start(lambda _method, _arguments: {"success": "4.0.1"})
     store = MetastoreStore(f"thrift://127.0.0.1:{server.port}")
     stream = StreamKey(TableName("shop", "orders"), "clicks")
-    for verb in (
-        lambda: stream_store(store, stream),
-        lambda: store.commit_txn(TxnId(1), batch=StreamBatch(stream, "check", 1, 0)),
-    ):
-        with pytest.raises(UnsupportedFeatureError, match="how far a stream has come"):
-            verb()
+    with pytest.raises(UnsupportedFeatureError, match="keeps no progress"):
+        store.commit_txn(TxnId(1), batch=StreamBatch(stream, "check", 1, 0))
     assert server.calls == ["getVersion"]
     store.close()
 

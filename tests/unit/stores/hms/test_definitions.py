@@ -117,6 +117,10 @@ def test_a_table_made_again_has_another_incarnation() -> None:
     assert numbered.is_same_table(definitions.table_of(raw))
     raw.id = 8
     assert not numbered.is_same_table(definitions.table_of(raw))
+    renamed = [replace(table, name=replace(table.name, name="renamed")) for table in (numbered, ours, first)]
+    ids = [table.unique_id for table in (numbered, ours, first)]
+    assert [table.unique_id for table in renamed[:2]] == ids[:2]
+    assert renamed[2].unique_id != ids[2]  # Hive 3 may make two tables in a second
 
 
 def test_partitions_come_back_whole() -> None:

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from pyarrow import orc
 
 from hiveacid.orc.tail import OrcTail, read_tail
-from hiveacid.table.arrow_read import fetched_ranges
-from hiveacid.table.arrow_read.fetched_ranges import FetchedRanges, column_ids, pieces
+from hiveacid.table.arrow_read import orc_file
+from hiveacid.table.arrow_read.orc_file import FetchedRanges, column_ids, pieces
 
 KEYS = ("operation", "originalTransaction", "bucket", "rowId", "currentTransaction")
 FIELDS = ("a", "b", "c", "d")
@@ -64,9 +64,9 @@ def opened(remote: Any) -> tuple[FetchedRanges, OrcTail, orc.ORCFile]:
 @pytest.mark.parametrize("seed", range(6))
 def test_arrow_asks_for_nothing_that_was_not_fetched(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     random = Random(seed)
-    monkeypatch.setattr(fetched_ranges, "_WHOLE", random.choice([0, 1 << 30]))
-    monkeypatch.setattr(fetched_ranges, "_GAP", random.choice([0, 1000, 1 << 20]))
-    monkeypatch.setattr(fetched_ranges, "_PIECE", random.choice([40_000, 8 << 20]))
+    monkeypatch.setattr(orc_file, "_WHOLE", random.choice([0, 1 << 30]))
+    monkeypatch.setattr(orc_file, "_GAP", random.choice([0, 1000, 1 << 20]))
+    monkeypatch.setattr(orc_file, "_PIECE", random.choice([40_000, 8 << 20]))
     remote = Remote(acid_file(seed))
     plain = orc.ORCFile(pa.BufferReader(remote.data))
     file, tail, arrow = opened(remote)
@@ -87,11 +87,11 @@ def test_arrow_asks_for_nothing_that_was_not_fetched(seed: int, monkeypatch: pyt
 
 def test_requests_of_a_column_and_of_small_files(monkeypatch: pytest.MonkeyPatch) -> None:
     remote = Remote(acid_file(1))
-    monkeypatch.setattr(fetched_ranges, "_WHOLE", len(remote.data))
+    monkeypatch.setattr(orc_file, "_WHOLE", len(remote.data))
     _, _, arrow = opened(remote)
     arrow.read_stripe(0)
     assert len(remote.reads) == 2  # all of the file, and its tail for us
-    monkeypatch.setattr(fetched_ranges, "_WHOLE", 0)
+    monkeypatch.setattr(orc_file, "_WHOLE", 0)
     file, tail, arrow = opened(remote)
     remote.reads.clear()
     for columns in (["row.a"], ["row.b", "row.c"], [*KEYS]):
@@ -103,7 +103,7 @@ def test_requests_of_a_column_and_of_small_files(monkeypatch: pytest.MonkeyPatch
 
 def test_a_shorter_answer_is_not_taken_for_the_whole(monkeypatch: pytest.MonkeyPatch) -> None:
     """A file that was replaced meanwhile is an error, as without fetching, and never other values."""
-    monkeypatch.setattr(fetched_ranges, "_WHOLE", 0)
+    monkeypatch.setattr(orc_file, "_WHOLE", 0)
     remote = Remote(acid_file(2))
     file, tail, arrow = opened(remote)
     file.fetch(tail, 1, None)

@@ -16,8 +16,8 @@ from hiveacid.core.snapshot.scan_plan import ScanFile
 from hiveacid.storage.file_system_routing import OpenedBefore
 from hiveacid.table.arrow_read import row_tasks
 from hiveacid.table.arrow_read.files_to_open import PartitionFiles, Snapshot
-from hiveacid.table.arrow_read.record_batches import Selection
-from hiveacid.table.arrow_read.row_tasks import Refusal, RowBudget, RowTask, divide_files
+from hiveacid.table.arrow_read.record_batches import RowBudget, Selection
+from hiveacid.table.arrow_read.row_tasks import Refusal, RowTask, divide_files
 from support.directories.shelves import definition
 
 TABLE = definition(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import pyarrow as pa
@@ -111,16 +112,21 @@ def drop_half_of_a(warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 def before_listing(monkeypatch: pytest.MonkeyPatch, act: Callable[[], object]) -> None:
-    """Let something happen once, after a reader has taken its snapshot and partitions, and before it lists these."""
-    look, acts = snapshot_locations.for_each_location, [act]
+    """Let something happen once, after a reader has taken its snapshot and partitions, and before it lists or looks these up."""
+    acts = [act]
 
-    def later(*arguments: Any) -> Any:
-        if acts:
-            acts.pop()()
-        return look(*arguments)
+    def delay(module: ModuleType, name: str) -> None:
+        look = getattr(module, name)
 
-    for module in (snapshot_locations, visible_locations):
-        monkeypatch.setattr(module, "for_each_location", later)
+        def later(*arguments: Any) -> Any:
+            if acts:
+                acts.pop()()
+            return look(*arguments)
+
+        monkeypatch.setattr(module, name, later)
+
+    delay(snapshot_locations, "for_each_location")
+    delay(visible_locations, "read_records")
 
 
 READS: dict[str, Callable[[Any], object]] = {

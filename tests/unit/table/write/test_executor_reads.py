@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from hiveacid.table.write import executor_reads
-from hiveacid.table.write.executor_reads import _results
+from hiveacid.table.write import driver_reads
+from hiveacid.table.write.driver_reads import _results
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,7 @@ def rounds(monkeypatch: pytest.MonkeyPatch) -> list[int]:
         found.append(sum(task.max_rows for task in tasks))
         return [task() for task in tasks]
 
-    monkeypatch.setattr(executor_reads, "run_in_workers", run_in_workers)
+    monkeypatch.setattr(driver_reads, "run_in_workers", run_in_workers)
     return found
 
 
@@ -64,7 +64,7 @@ def test_no_round_brings_more_than_four_times_what_a_statement_may_have(
 
 
 def test_executors_that_cannot_run_tasks_have_no_results(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(executor_reads, "run_in_workers", lambda *_: None)
+    monkeypatch.setattr(driver_reads, "run_in_workers", lambda *_: None)
     env: Any = None
     tasks: Any = [Task(1)]
     assert _results(env, tasks) is None

@@ -15,14 +15,12 @@ from collections import namedtuple
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import cache
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import Any, TypeVar, cast
 
 from psycopg import Connection, OperationalError, errors, pq
+from psycopg.abc import PQGen
 
 from hiveacid.stores.sql.dialects.dialect import NamedRow, Step
-
-if TYPE_CHECKING:
-    from psycopg.abc import PQGen
 
 _PLACE = re.compile(r"%\((\w+)\)s|%%")
 _READ = selectors.EVENT_READ

@@ -13,18 +13,16 @@ import stat
 from collections.abc import Callable, Mapping
 from contextlib import closing, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, cast
+from typing import cast
 
 from sqlalchemy import URL, Connection, Engine, create_engine, event, make_url
 from sqlalchemy.exc import ArgumentError, DBAPIError, DisconnectionError, OperationalError
 from sqlalchemy.ext.compiler import compiles
+from sqlalchemy.pool import ConnectionPoolEntry
 from sqlalchemy.sql.compiler import SQLCompiler
 
 from hiveacid.errors import ConfigError, StoreUnavailableError
 from hiveacid.stores.sql.dialects.dialect import Dialect, Durability, ErrorKind, database_now
-
-if TYPE_CHECKING:
-    from sqlalchemy.pool import ConnectionPoolEntry
 
 _NOW = "CAST((julianday('now') - 2440587.5) * 86400000.0 AS INTEGER)"
 

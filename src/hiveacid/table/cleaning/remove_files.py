@@ -9,6 +9,7 @@ import logging
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 
+from hiveacid import errors
 from hiveacid.config import setting_definitions
 from hiveacid.config.property_definitions import HISTORY_FROM, HISTORY_RETENTION, NO_CLEANUP
 from hiveacid.config.setting_types import parse_duration
@@ -27,24 +28,19 @@ from hiveacid.core.snapshot.directory_listing import (
 )
 from hiveacid.core.transactions.locks_and_conflicts import LockComponent, LockState, LockType
 from hiveacid.core.transactions.states import CompactionState, TransactionState
-from hiveacid.errors import (
-    ConfigError,
-    MissingDirectoryError,
-    NotEnoughHistoryError,
-    StorageError,
-    TransactionAbortedError,
-    first_few,
-)
 from hiveacid.ports.store import own_store
 from hiveacid.storage.paths import is_local, real_path, real_paths
 from hiveacid.storage.snapshot_locations import adopted_txn_id, id_property, list_adopted, read_metadata
 from hiveacid.storage.staging import staging_txn_id
 from hiveacid.table.context import Context, StoreContext, WriterContext
+from hiveacid.table.read.history_and_time_travel import live_tags
 from hiveacid.transactions.transaction import Transaction
 
 logger = logging.getLogger(__name__)
 
 _LONGEST_ID = 20  # digits
+_ROOT = FileEntry("", is_dir=True)
+_ATTEMPTS = 3
 
 _CLEANERS = "_hiveacid_cleaner"
 """Name in the place of a database, for locks that only cleaners request."""
@@ -75,7 +71,7 @@ def cleaner_lock(context: Context, name: TableName) -> Iterator[Transaction | No
     with lock_against_drop(context, name, other_cleaners) as held:
         try:
             yield held
-        except NotEnoughHistoryError:
+        except errors.NotEnoughHistoryError:
             if held is not None:
                 held.require_open_in_store()
             raise
@@ -84,13 +80,11 @@ def cleaner_lock(context: Context, name: TableName) -> Iterator[Transaction | No
 def is_cleanup_disabled(context: Context, table: TableDefinition, partition: Partition | None) -> bool:
     """Tell whether ``no_cleanup`` is set on a partition, its table or its database."""
     database = context.catalog.get_database(table.name.database)
-    groups = (
+    return NO_CLEANUP.is_set(
         () if database is None else database.properties,
         table.properties,
         () if partition is None else partition.properties,
     )
-    texts = [text for group in groups for key, text in group if key.lower() == NO_CLEANUP.name]
-    return any(text.strip().lower() == "true" for text in texts)
 
 
 def plan_location_cleaning(
@@ -123,6 +117,7 @@ def plan_location_cleaning(
         abandoned_unpaired_deltas=_abandoned_unpaired_deltas(context, root, entries),
         row_ids=table.kind is TableKind.FULL_ACID,
         min_write_id=0 if partition is None else partition.min_write_id,
+        tagged=[tag.write_ids for tag in live_tags(context, table)],
     )
 
 
@@ -137,7 +132,7 @@ def _abandoned_unpaired_deltas(context: Context, root: str, entries: Sequence[Fi
             continue
         try:
             text = context.fs.read_bytes(f"{root}/{path}", 0, _LONGEST_ID).decode("ascii", "replace")
-        except StorageError:
+        except errors.StorageError:
             continue
         txn_id = parse_number(text) if text.isdecimal() else None
         if txn_id is not None and context.store.txn_state(TxnId(txn_id)) != TransactionState.OPEN:
@@ -196,10 +191,6 @@ def record_history_start(context: Context, name: TableName, earliest: WriteId, h
     context.catalog.alter_table(name, table.with_properties({HISTORY_FROM.name: str(int(earliest))}))
 
 
-_ROOT = FileEntry("", is_dir=True)
-_ATTEMPTS = 3
-
-
 def first_foreign_entry(context: StoreContext, location: str) -> str | None:
     """Return the first entry of a directory, hidden or not, that hiveacid did not stage; None if there is none."""
     if not context.fs.exists(location):
@@ -255,7 +246,7 @@ def remove_aborted(context: WriterContext, table: TableDefinition, directories: 
 
 def delete_directory(context: WriterContext, directory: str, held: Transaction | None) -> None:
     """Delete a directory as it is now, if ``held`` still holds its lock in the store. Raises TransactionAbortedError."""
-    with suppress(MissingDirectoryError):
+    with suppress(errors.MissingDirectoryError):
         entries = context.fs.list_tree(directory)  # before the store is asked
         if held is not None:
             held.require_open_in_store()
@@ -277,7 +268,7 @@ def require_listable(context: WriterContext, locations: Iterable[str]) -> None:
     """
     for location in locations:
         if not _is_link(location):
-            with suppress(MissingDirectoryError):
+            with suppress(errors.MissingDirectoryError):
                 context.fs.list_tree(location)
 
 
@@ -304,7 +295,7 @@ def remove_location(
     Deletes the directory, too, unless foreign entries remain, which are logged as a warning. If the location is a
     symbolic link, only the link is deleted. ``held``: the transaction that holds the lock of a DROP. Once it has timed
     out, nothing is deleted: another client may have created the table or partition again. Without one, nothing is deleted
-    if the location has an owner in the catalog. For the same reason only files that were listed under the lock are deleted (`ports.FileSystem.delete_listed`). Raises StorageError.
+    if the location has an owner in the catalog. For the same reason only files that were listed under the lock are deleted (`ports.file_system.FileSystem.delete_listed`). Raises StorageError.
     """
     if _is_link(location):
         if _may_delete(context, held, location):
@@ -315,7 +306,7 @@ def remove_location(
     for _ in range(_ATTEMPTS):  # a writer that the lock has thrown out may just have added a file
         try:
             entries = context.fs.list_tree(location)
-        except MissingDirectoryError:
+        except errors.MissingDirectoryError:
             return
         division = split_by_owner(entries, kind, partition_columns)
         if not _may_delete(context, held, location):
@@ -328,7 +319,7 @@ def remove_location(
     logger.warning(
         "kept %s: it holds files that do not belong to the table (%s); remove them yourself if they are not needed",
         location,
-        first_few(division.foreign),
+        errors.first_few(division.foreign),
     )
 
 
@@ -338,7 +329,7 @@ def _may_delete(context: Context, held: Transaction | None, location: str) -> bo
         return bool(without_owner(context, [location]))
     try:
         held.require_open_in_store()
-    except TransactionAbortedError:
+    except errors.TransactionAbortedError:
         logger.warning(
             "kept %s: the lock of the DROP expired after the catalog was changed (hive.txn.timeout, or ABORT "
             "TRANSACTIONS), and another table or partition may use the directory; remove it yourself if none does",
@@ -356,7 +347,7 @@ def delete_plain_files(context: WriterContext, locations: Iterable[str], check: 
     for location in locations:
         try:
             entries = context.fs.list_tree(location)
-        except MissingDirectoryError:
+        except errors.MissingDirectoryError:
             continue
         owned = split_by_owner(entries, TableKind.PLAIN).owned
         check()
@@ -411,5 +402,5 @@ def history_retention(table: TableDefinition | None) -> float:
         return 0.0
     try:
         return parse_duration(text)
-    except ConfigError as error:
-        raise ConfigError(f"table property {HISTORY_RETENTION.name}: {error}") from error
+    except errors.ConfigError as error:
+        raise errors.ConfigError(f"table property {HISTORY_RETENTION.name}: {error}") from error

@@ -28,9 +28,12 @@ from hiveacid.storage.paths import absolute, real_paths
 from hiveacid.stores.refusals import location_taken
 from hiveacid.table.context import StoreContext
 
+logger = logging.getLogger(__name__)
+
 _NOT_IN_NAMES = frozenset("/\\.:`\x7f")
 _FIRST_PRINTABLE = 0x20
 _LONGEST_DIRECTORY = 240  # bytes; file systems allow 255, and a renamed table's directory gets a suffix
+_MISSPELT = 0.85  # similarity of a key to one of config/property_definitions.py
 
 
 def check_name(what: str, name: str) -> None:
@@ -102,11 +105,6 @@ def _require_free(new: Place, places: Sequence[Place]) -> None:
 
 def _beside(location: str) -> str:
     return f"{location}-{uuid.uuid4().hex[:8]}"
-
-
-logger = logging.getLogger(__name__)
-
-_MISSPELT = 0.85  # similarity of a key to one of config/property_definitions.py
 
 
 def check_properties(table: TableDefinition, changes: Mapping[str, str]) -> None:

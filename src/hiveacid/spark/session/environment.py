@@ -25,10 +25,7 @@ if TYPE_CHECKING:
 # Spark's own push-down into nested ORC columns skips nothing on ACID files and would overwrite ours.
 _NESTED_PUSHDOWN = "spark.sql.optimizer.nestedPredicatePushdown.supportedFileSources"
 # Speed only: a RESET, another session or the user may change them at any time.
-_SETTINGS = {
-    _NESTED_PUSHDOWN: "parquet",
-    "spark.sql.sources.parallelPartitionDiscovery.threshold": "1000000",
-}
+_SETTINGS = {_NESTED_PUSHDOWN: "parquet", "spark.sql.sources.parallelPartitionDiscovery.threshold": "1000000"}
 # Spark's 4096 rows of many columns, decimals above all, leave the processor's cache before they are used.
 _PERFORMANCE_SETTINGS = {"spark.sql.orc.columnarReaderBatchSize": "1024"}
 
@@ -46,6 +43,17 @@ def configure(builder: SparkSession.Builder) -> SparkSession.Builder:
     for key, value in (_SETTINGS | faster).items():
         builder = builder.config(key, value)
     return builder
+
+
+def without_hiveacid_parser(spark: SparkSession) -> SparkSession:
+    """Return a session whose SQL knows no tables of a native session: ``spark`` itself, or a copy if its parser does."""
+    from pyspark.sql import SparkSession  # noqa: PLC0415 - the command line works without it
+
+    native: object = SparkSession._instantiatedSession  # noqa: SLF001 - what getOrCreate() returns
+    if not hasattr(native, "for_other_warehouse") or not hasattr(spark, "_jsparkSession"):
+        return spark
+    session: SparkSession = native.for_other_warehouse(spark)
+    return session
 
 
 def is_method_of_frames(name: str) -> bool:
@@ -273,8 +281,6 @@ class SparkEnvironment:
         """
         if self.parser is not None or not is_classic(self.spark):
             return self
-        from hiveacid.spark.session.callback_server import without_hiveacid_parser  # noqa: PLC0415 - needs PySpark
-
         spark = without_hiveacid_parser(self.spark)
         return self if spark is self.spark else replace(self, spark=spark)
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, cast
 import pytest
 
 from hiveacid.errors import ConfigError
-from hiveacid.spark.session.capabilities import (
+from hiveacid.spark.session.environment import (
     ExecutorTimeZones,
     driver_runs_tasks,
     named_zone,

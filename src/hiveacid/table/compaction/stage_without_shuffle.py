@@ -1,8 +1,7 @@
 """Compaction without a shuffle: of a small location in the driver, or of large files that are in key order already.
 
 A Spark job takes half a second for a few rows, and streams leave many partitions with few rows. Arrow reads these rows or
-events, and writes a file for each bucket. Only with a local master: a cluster compacts more partitions at a time than the
-driver can.
+events, and writes a file for each bucket. This takes no more CPU of the driver than planning the job would.
 
 Sorting a table costs a shuffle of all its rows, and memory that grows with it. A base and the large deltas above it
 are in key order already (``core.compaction.plan``). Only small files, and files with overlapping keys, are
@@ -26,13 +25,13 @@ from hiveacid.core.format.names import ROW_ID, staged_column
 from hiveacid.core.format.write_id_lists import ValidWriteIdList
 from hiveacid.core.snapshot.scan_plan import LocationPlan, ScanFile
 from hiveacid.orc.key_order import sort_by_key, split_by_bucket
+from hiveacid.orc.stored_values import require_storable
 from hiveacid.orc.tail import read_tail
-from hiveacid.orc.writing import encode_rows_with_ids, write_delete_events
+from hiveacid.orc.writing import encode_rows_with_ids, single_batch, write_delete_events
 from hiveacid.spark.read.scan_frames import scan
 from hiveacid.spark.read.scan_source import ScanSource
-from hiveacid.spark.session.capabilities import SparkEnvironment
+from hiveacid.spark.session.environment import SparkEnvironment
 from hiveacid.spark.write import sort_and_stage
-from hiveacid.spark.write.changes_of_arrow_rows import require_writable
 from hiveacid.spark.write.sort_and_stage import StagingTarget
 from hiveacid.spark.write.staged_files import (
     StagedKind,
@@ -45,7 +44,6 @@ from hiveacid.storage.snapshot_locations import Location
 from hiveacid.table.arrow_read.files_to_open import PartitionFiles, Snapshot, plan_files
 from hiveacid.table.arrow_read.orc_file import read_events
 from hiveacid.table.arrow_read.record_batches import Selection, read_batches
-from hiveacid.table.cast_to_table_columns import single_batch
 from hiveacid.table.context import Context
 from hiveacid.table.read.footers import Footers
 from hiveacid.table.write.arrow_staging import StagedOutput
@@ -81,7 +79,7 @@ def stage_rows_in_driver(
         if rows is None:
             return None
         for column in table.columns:
-            require_writable(column, rows.column(column.name))
+            require_storable(column, rows.column(column.name))
     except FALLBACK_ERRORS:
         return None
     ids = [*rows.column(ROW_ID).combine_chunks().flatten(), rows.column(AcidColumn.CURRENT_WRITE_ID)]
@@ -131,7 +129,7 @@ def _may_stage(context: Context, target: StagingTarget, location: Location) -> b
     limit = min(_MAX_BYTES, context.settings.get(setting_definitions.SMALL_CHANGES))
     plain = target.options.keys() == {"compression"}
     context.env.require_plain_names()
-    return context.env.local and not state.originals and size <= limit and plain
+    return not state.originals and size <= limit and plain
 
 
 def _fit_memory(context: Context, target: StagingTarget, files: Sequence[ScanFile]) -> bool:
