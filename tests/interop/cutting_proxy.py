@@ -30,16 +30,22 @@ class Cut:
 
 
 class CuttingProxy:
-    """Listens on a free port of 127.0.0.1; ``calls`` are the methods called since :meth:`arm`, ``struck`` the one that was cut."""
+    """Listens on a free port of 127.0.0.1.
+
+    ``calls`` are the methods called since :meth:`arm`, ``struck`` the one that was cut. ``unanswered`` are those that the
+    server was carrying out at that moment, of all connections: a client's threads call beside each other.
+    """
 
     def __init__(self, target: int) -> None:
         self.calls: list[str] = []
         self.struck: str | None = None
+        self.unanswered: tuple[str, ...] = ()
         self.cuts = 0
         self._target = target
         self._cut: Cut | None = None
         self._lock = threading.RLock()
         self._open: set[socket.socket] = set()
+        self._under_way: dict[socket.socket, str] = {}
         self._listener = self._listening(free_port())
         self.port: int = self._listener.getsockname()[1]
         self._serve()
@@ -47,7 +53,7 @@ class CuttingProxy:
     def arm(self, cut: Cut | None) -> None:
         """Count calls from here, and cut once."""
         with self._lock:
-            self.calls, self.struck, self._cut = [], None, cut
+            self.calls, self.struck, self.unanswered, self._cut = [], None, (), cut
 
     def mend(self) -> None:
         """Let clients come again."""
@@ -95,7 +101,7 @@ class CuttingProxy:
                 if not data:
                     break
                 if source is client and data.startswith(_STRICT):
-                    mine = self._called(data)
+                    mine = self._called(client, data)
                     if mine is not None and not mine.after:
                         self._trip(mine)
                         return
@@ -103,6 +109,9 @@ class CuttingProxy:
                     self._trip(mine)
                     return
                 (server if source is client else client).sendall(data)
+                if source is server:
+                    with self._lock:
+                        self._under_way.pop(client, None)
         except (OSError, ValueError):
             pass  # cut by another call
         finally:
@@ -110,8 +119,9 @@ class CuttingProxy:
                 _hang_up(one)
                 with self._lock:
                     self._open.discard(one)
+                    self._under_way.pop(one, None)
 
-    def _called(self, data: bytes) -> Cut | None:
+    def _called(self, client: socket.socket, data: bytes) -> Cut | None:
         length = int.from_bytes(data[4:8], "big")
         with self._lock:
             method = data[8 : 8 + length].decode()
@@ -119,12 +129,16 @@ class CuttingProxy:
             due = self._cut is not None and self._cut.call in (len(self.calls), method)
             if due:
                 self.struck = method
-            return self._cut if due else None
+            cut = self._cut if due else None
+            if cut is None or cut.after:
+                self._under_way[client] = method
+            return cut
 
     def _trip(self, cut: Cut) -> None:
         with self._lock:
             self._cut = None
             self.cuts += 1
+            self.unanswered = tuple(self._under_way.values())
             self._stop()
             if cut.also is not None:
                 cut.also()

@@ -104,6 +104,7 @@ CANNOT = {
     "test_wrong_turns": _QUEUE,
     "test_the_job_of_a_lost_worker_is_queued_again": _QUEUE,
     "test_a_worker_may_give_its_job_back": _QUEUE,
+    "test_a_renamed_table_takes_its_jobs_along": _QUEUE,
     "test_a_worker_that_never_began_loses_its_job_soon": _QUEUE,
     "test_a_request_is_kept_as_it_was_made": _QUEUE,
     "test_higher_priorities_come_first": _QUEUE,
