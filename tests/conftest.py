@@ -18,7 +18,7 @@ from support.file_order import places
 from support.memory_limit import watch_memory
 from support.quiet_spark import quiet_spark
 from support.servers.absent import separate, skip_without
-from support.servers.class_archive import java_options
+from support.servers.class_archive import LONG_LIVED, java_options
 from support.servers.hadoop_jars import s3a_jars
 from support.spark_leftovers import drop_leftovers, drop_own_tables, settings_of
 
@@ -140,6 +140,7 @@ def _classic_session(scratch: Path) -> Iterator[SparkSession]:
 
     settings = {
         "spark.driver.memory": "2g",
+        "spark.driver.extraJavaOptions": LONG_LIVED,
         "spark.sql.warehouse.dir": str(scratch / "warehouse"),
         "spark.local.dir": str(scratch / "local"),
     }

@@ -21,6 +21,11 @@ _QUICK = (
     # Room from the start, instead of a full collection each time that the heap or the space of classes grows.
     " -XX:InitialRAMPercentage=5 -XX:MetaspaceSize=256m"
 )
+LONG_LIVED = "-XX:TieredStopAtLevel=4 -XX:ReservedCodeCacheSize=400m"
+"""What takes back `_QUICK` for a session that lives through hundreds of tests: the planner's code is worth optimising there.
+
+Behind the other options, as ``spark.driver.extraJavaOptions`` is. With it 134 tests took 384 s instead of 419 s, beside each other.
+"""
 _PATIENCE = 300.0  # seconds
 _STATEMENTS = (
     "CREATE TABLE t (id INT, v STRING) TBLPROPERTIES ('transactional'='true')",
