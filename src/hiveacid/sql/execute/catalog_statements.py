@@ -519,8 +519,8 @@ def write_new(
             txn.lock([lock_of_location(table.location)])
         created = ddl.prepare_table(context, table)
         txn.lock([lock_of_location(created.location)])
-        if verb == IMPORT:  # the table would also have the rows of files that are there
-            ddl.require_unoccupied(context, created.location)
+        # behind the lock: the table would also have the rows of files that are there
+        ddl.require_unoccupied(context, created.location)
         is_new = not context.fs.exists(created.location)
         txn.pending.add_written([], tables=[created])
         try:
