@@ -15,7 +15,12 @@ from hiveacid.config import setting_definitions
 from hiveacid.core.format.names import is_hidden
 from hiveacid.core.model import Partition, TableDefinition, TableKind, TableName
 from hiveacid.core.schema.location_overlap import may_lie_in, on_any_hdfs
-from hiveacid.core.schema.partitions import PartitionValues, format_partition, parse_partition_values
+from hiveacid.core.schema.partitions import (
+    PartitionValues,
+    format_partition,
+    identity,
+    parse_partition_values,
+)
 from hiveacid.core.snapshot.directory_listing import FileEntry
 from hiveacid.errors import BadDirectoryNameError, CatalogError
 from hiveacid.ports.catalog import NewPartition
@@ -71,7 +76,8 @@ def _compare(
     places: dict[str, list[str]] = {}  # by their paths on any HDFS
     for one in known:
         places.setdefault(on_any_hdfs(place := resolve(one.location)), []).append(place)
-    found: dict[PartitionValues, Partition] = {}
+    by_value = {identity(table, one.values): one for one in known}
+    found: list[Partition] = []
     report: list[str] = []
     for entry in context.fs.list_tree(table.location) if columns else ():
         parts = entry.path.split("/")
@@ -86,16 +92,23 @@ def _compare(
                 report,
             )
         elif len(values) == len(columns) and values not in taken:
-            location = f"{table.location}/{entry.path}"
-            place = resolve(location)
+            new = Partition(values, f"{table.location}/{entry.path}")
+            place = resolve(new.location)
             same = places.setdefault(on_any_hdfs(place), [])
-            if not any(
-                may_lie_in(place, other) for other in same
-            ):  # else rows would be those of two partitions
-                found.setdefault(values, Partition(values, location))
+            if any(may_lie_in(place, other) for other in same):  # rows would be those of two partitions
+                continue
+            other = by_value.setdefault(identity(table, values), new)
+            if other is new:
+                found.append(new)
                 same.append(place)
+            else:
+                _refuse(
+                    context,
+                    f"{table.name}: {new.location} has the value of the partition at {other.location}: move its files there",
+                    report,
+                )
     lost = [one for one in choose(known) if not context.fs.exists(one.location)]
-    return choose([*found.values()]), lost, report
+    return choose(found), lost, report
 
 
 def _parse(columns: Sequence[str], entry: FileEntry) -> tuple[PartitionValues, str]:

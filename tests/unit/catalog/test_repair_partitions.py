@@ -121,6 +121,22 @@ def test_a_directory_of_another_partition_is_not_taken_again(context: Context) -
     assert rows(context) == [1, 2]
 
 
+def test_two_directories_of_one_value_do_not_become_two_partitions(context: Context) -> None:
+    """Writers would not know to which of them a row of the value belongs, and refuse it."""
+    root = create(context, columns=(Column("p", "int"),))
+    put(root, "p=6/x.orc", [1])
+    repair(context)
+    put(root, "p=06/y.orc", [2])
+    put(root, "p=7/x.orc", [3])
+    put(root, "p=007/y.orc", [4])
+    with pytest.raises(CatalogError, match=r"has the value of the partition at .*validation=skip"):
+        repair(context)
+    validate(context, "skip")
+    assert [line[:18] for line in repair(context)[1:]] == ["Repair: Added part", *["Repair: Cannot add"] * 2]
+    assert len(names(context)) == 2
+    assert "p=6" in names(context)
+
+
 def test_a_missing_table_directory_drops_nothing(context: Context) -> None:
     root = create(context)
     (root / "day=a").mkdir()
