@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from hiveacid.catalog.ddl import _overlap_any, add_partitions, create_table
-from hiveacid.core.model import Column, TableDefinition, TableName
+from hiveacid.core.model import Column, Partition, TableDefinition, TableName
 from hiveacid.core.schema.storage_formats import ORC
 from hiveacid.errors import CatalogError, InvalidPathError
 from hiveacid.storage.paths import SourceFile
@@ -55,6 +55,22 @@ def test_another_partition_by_a_symbolic_link_beside_a_metastore(
     monkeypatch.setattr(SqlStore, "places", lambda _: ())
     with pytest.raises(CatalogError, match=r"another partition of default\.t has the location"):
         add_partitions(context, T, [({"p": "2"}, f"{tmp_path}/alias/below")])
+
+
+def test_new_partitions_inside_the_table_are_compared_with_each_other_by_the_store(context: Context) -> None:
+    """Rows at the inner place would be read as those of both."""
+    create_table(context, TableDefinition(T, (Column("id", "int"),), ORC, "", (Column("p", "int"),)))
+    root = context.require(T).location
+    for one, other in (
+        (f"{root}/a", f"{root}/a"),
+        (f"{root}/a/b", f"{root}/a"),
+        (f"{root}/p=2/a", f"{root}/p=2"),
+    ):
+        new = [Partition(("1",), one), Partition(("2",), other)]
+        for both in (new, new[::-1]):
+            with pytest.raises(CatalogError, match="is not free"):
+                context.catalog.add_partitions(T, both, empty=True)
+    assert context.catalog.list_partitions(T) == ()
 
 
 def test_the_default_file_system_may_be_that_of_another_place() -> None:

@@ -457,8 +457,8 @@ def _placed(
 ) -> dict[str, str]:
     """Return the locations outside the table's directory, by digest. Raises CatalogError unless all locations are free.
 
-    Locations that differ from the default are compared: those inside the table with its other partitions, those outside with
-    all places. The default ones differ from each other.
+    Locations that differ from the default are compared: those inside the table with its other partitions, new ones included,
+    those outside with all places. The default ones differ from each other.
     """
     names = table.partition_column_names
     chosen = {
@@ -480,10 +480,12 @@ def _placed(
     if len(outside) < len(chosen):
         texts = connection.scalars(_PARTITIONS, table_parameters(table.name))
         taken = [partition_of(text, database.locations).location for text in texts]
+        taken += [partition.location for digest, partition in new.items() if digest not in chosen]
         for digest in chosen.keys() - outside.keys():
             other = next((other for other in taken if overlap(chosen[digest], other)), None)
             if other is not None:
                 raise refusals.location_taken(chosen[digest], place_of_partition(table.name, other))
+            taken.append(chosen[digest])
     return outside
 
 
