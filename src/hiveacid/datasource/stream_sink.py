@@ -24,7 +24,7 @@ from pyspark.sql.types import StructType
 from hiveacid.core.model import TableDefinition
 from hiveacid.core.transactions.commit_records import require_columns
 from hiveacid.datasource import options as source_options
-from hiveacid.errors import StorageError, UnsupportedFeatureError
+from hiveacid.errors import StorageError, StreamCheckpointError, UnsupportedFeatureError
 from hiveacid.orc.stored_values import without_offset
 from hiveacid.ports.file_system import FileRange
 from hiveacid.spark.session.python_workers import SentToWorkers
@@ -139,6 +139,12 @@ class Sink:
         agent = f"hiveacid stream {query}"
         with Connection(**asdict(address), agent=agent) as connection:
             stream = StreamingQueryWriter.register(connection, query, self.run, checkpoint, restart=restart)
+            if stream.progress.last_batch_id < 0 < batch_id and not restart:  # a query begins with batch 0
+                raise StreamCheckpointError(
+                    f"batch {batch_id} of stream {stream.progress.stream} comes to a table that has no batch of it: the table was "
+                    "dropped and created again, or the query had another table or name before. Begin with a new checkpoint; or "
+                    "set the option restart to true to go on with this batch, without the rows of those before"
+                )
             stream.deliver(batch_id, lambda: read_staged(messages))
         if stream.first:  # earlier runs that staged files are fenced or dead
             delete_staging(AnyFileSystem(), self.home)

@@ -5,16 +5,19 @@ from __future__ import annotations
 import shutil
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
+import pyarrow as pa
 import pytest
 
 from hiveacid.catalog.migrate import Migration, MigrationStore
 from hiveacid.catalog.opening import open_store
 from hiveacid.config import Settings
 from hiveacid.core.model import TableName
+from hiveacid.datasource.data_source import HiveAcidDataSource
 from hiveacid.datasource.options import ChangeOptions
 from hiveacid.datasource.stream_offsets import ChangeSource
-from hiveacid.errors import ConfigError
+from hiveacid.errors import ConfigError, StreamCheckpointError
 from hiveacid.ports.clock import SystemClock
 from hiveacid.storage.local_file_system import LocalFileSystem
 from support.stream_batches import ACID, batch, create, write
@@ -44,6 +47,36 @@ def test_a_table_made_again_in_the_same_second_is_another(tmp_path: Path) -> Non
         with pytest.raises(ConfigError, match="dropped and created again"):
             batch(process, end)
         process.close()
+    store.close()
+
+
+def test_a_query_does_not_go_on_writing_into_a_table_made_again(tmp_path: Path) -> None:
+    """The rows of the batches before would be missing there."""
+    place = {"table": "t", "warehouse": str(tmp_path)}
+    into = place | {"query_name": "q", "checkpointlocation": str(tmp_path)}
+    (tmp_path / "metadata").write_text('{"id": "c"}')
+    store, _ = open_store(str(tmp_path), None, Settings(), SystemClock())
+    home = create(store, tmp_path, "t", f"(id INT) {ACID}")
+
+    def deliver(number: int, **options: str) -> None:
+        columns = HiveAcidDataSource(dict(place)).schema()
+        sink: Any = HiveAcidDataSource(into | options).streamWriter(columns, overwrite=False)
+        rows = pa.RecordBatch.from_pydict({"id": pa.array([number], pa.int32())})
+        sink.commit([sink.write(iter([rows]))], number)
+
+    deliver(0)
+    deliver(1)
+    store.drop_table(T)
+    shutil.rmtree(home)
+    create(store, tmp_path, "t", f"(id INT) {ACID}")
+    for _ in range(2):  # also after the first attempt has registered the query
+        with pytest.raises(StreamCheckpointError, match=r"dropped and created again.*new checkpoint"):
+            deliver(2)
+    deliver(2, restart="true")
+    deliver(3)
+    source = ChangeSource(ChangeOptions("t", str(tmp_path), None, starting="snapshot"))
+    assert batch(source, source.start_offset())[0] == [2, 3]
+    source.close()
     store.close()
 
 
