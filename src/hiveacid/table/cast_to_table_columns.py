@@ -177,13 +177,22 @@ def cast(values: pa.Array, target: pa.DataType) -> pa.Array:
     if types.is_floating(target):
         return _cast_to_floating(values, target)
     if not types.is_timestamp(target):
-        return values.cast(target)
+        return _cast_to_integer(values, target) if types.is_integer(target) else values.cast(target)
     try:
         return values.cast(target)
     except pa.ArrowInvalid:
         if not types.is_string(have):
             raise
         return pc.replace_substring_regex(values, r"(\.\d{6})0{1,3}$", r"\1").cast(target)
+
+
+def _cast_to_integer(values: pa.Array, target: pa.DataType) -> pa.Array:
+    """Cast numbers or texts to whole numbers. Raises ArrowInvalid for ``0x10``, which is 16 to Arrow and no number to Hive."""
+    if family(values.type) == "text":
+        hexadecimal = values.filter(pc.match_substring(values, "x", ignore_case=True))
+        if len(hexadecimal):
+            raise pa.ArrowInvalid(f"{hexadecimal[0].as_py()!r} is not a whole number")
+    return values.cast(target)
 
 
 def _cast_to_decimal(values: pa.Array, target: pa.DataType) -> pa.Array:

@@ -52,6 +52,14 @@ def test_delimited_text() -> None:
     assert rows(DelimitedLines(), "\r\n\n") == []
 
 
+@pytest.mark.parametrize("text", ["0x10", "0XfF", "-0x1"])
+def test_hexadecimal_digits_are_no_number(text: str) -> None:
+    """As in Hive; they are to Arrow."""
+    for kind in ("tinyint", "int", "bigint"):
+        columns = (Column("n", kind), Column("s", "string"))
+        assert first_bad(DelimitedLines(), f"1,0x10\n\\N,x\n{text},x\n", columns) == (3, f"{text},x")
+
+
 @pytest.mark.parametrize(("names", "line"), [("ab", "\t"), ("a", " "), ("a", "\t ")])
 def test_lines_of_white_space_are_records_of_delimited_text(names: str, line: str) -> None:
     """Alone, among other lines, and before a bad one; only empty lines are skipped."""
