@@ -158,7 +158,7 @@ def require_originals(context: Context, table: TableDefinition, roots: Sequence[
 def _require_single_writes(context: Context, table: TableDefinition, txn: Transaction) -> int:
     """Refuse an insert-only table with compacted directories or other file names, which full ACID cannot read.
 
-    Returns the write id from which on no snapshot reads a compacted directory that the present one does not; 0 without any.
+    Returns the write id from which on no snapshot reads such a directory that the present one does not; 0 without any.
     """
     first = 0
     if file_kind(table.storage) is not FileKind.ORC:
@@ -166,7 +166,7 @@ def _require_single_writes(context: Context, table: TableDefinition, txn: Transa
     partitions = partitions_of(context, table, txn)
     for location in list_visible(context, table, partitions, txn.valid_write_ids(table.name), txn):
         base = location.state.base
-        if base is not None and any(map(_is_compacted, list_layout(context.fs, location.root).directories)):
+        if base is not None and any(map(_is_unreadable, list_layout(context.fs, location.root).directories)):
             first = max(first, base.name.span[1])
         for directory in location.state.row_directories:
             if directory.files and (_is_compacted(directory) or not directory.may_lack_acid_columns):
@@ -186,6 +186,11 @@ def _require_single_writes(context: Context, table: TableDefinition, txn: Transa
 def _is_compacted(directory: AcidDirectory | ListedDirectory) -> bool:
     low, high = directory.name.span
     return low != high or bool(directory.name.visibility_txn_id)
+
+
+def _is_unreadable(directory: ListedDirectory) -> bool:
+    named = all(map(_has_bucket_in_name, directory.files)) and not directory.has_version_file
+    return _is_compacted(directory) or not named
 
 
 def _has_bucket_in_name(file: DataFile) -> bool:
