@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import hiveacid
-from hiveacid.errors import ConstraintViolationError, WriteConflictError
+from hiveacid.errors import ConstraintViolationError, MergeCardinalityError, WriteConflictError
 from support.exhaustive import seed
 
 if TYPE_CHECKING:
@@ -226,3 +226,17 @@ def test_the_change_feed_and_the_record_of_a_moved_row(acid: AcidSession) -> Non
     ):
         feed = acid.sql(f"SELECT k, p, _change_type FROM hiveacid_changes('t', 1{key})").collect()
         assert sorted(map(tuple, feed)) == [(k, p, after if p == 2 else before) for k, p in moved]
+
+
+def test_rows_of_one_id_may_move_into_one_partition(acid: AcidSession) -> None:
+    """Ids are unique in a partition only: both rows were the first of bucket 0 that their statement wrote there."""
+    acid.sql(f"CREATE TABLE t (k INT) PARTITIONED BY (p INT) CLUSTERED BY (k) INTO 1 BUCKETS {ACID}")
+    acid.sql("INSERT INTO t VALUES (1, 1), (2, 2)")
+    ids = {tuple(row) for row in acid.sql("SELECT ROW__ID.* FROM t").collect()}
+    assert len(ids) == 1
+    acid.sql("SET hiveacid.changes.by = job")
+    moves = "MERGE INTO t USING (VALUES {}) s(k, p) ON t.k = s.k WHEN MATCHED THEN UPDATE SET p = s.p"
+    acid.sql(moves.format("(1, 9), (2, 9)"))
+    assert sorted(tuple(row) for row in acid.sql("SELECT k, p FROM t").collect()) == [(1, 9), (2, 9)]
+    with pytest.raises(MergeCardinalityError):
+        acid.sql(moves.format("(1, 8), (1, 7)"))

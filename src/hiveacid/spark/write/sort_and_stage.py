@@ -428,6 +428,8 @@ def _check_merge_cardinality(
 ) -> DataFrame:
     """Return the events that are ``changed``; running the frame raises MergeCardinalityError for a second match.
 
+    Each match of a target row has one delete event, in the partition of the row. Its new version may go to another one, where
+    that of a row from a third partition has the same id.
     ``row``: columns that identify the event of a target row; events that agree in them lie in one task, so that the window
     needs no shuffle. ``inserted``: condition of events without a target row.
     """
@@ -439,5 +441,6 @@ def _check_merge_cardinality(
         "*",
         f"row_number() OVER (PARTITION BY {same_row} ORDER BY __unmatched) AS __match_number",  # any order will do
     )
+    deleted = f"{_EVENT} = {int(StagedKind.DELETE)}"
     failure = f"CAST(raise_error('{_SEVERAL_MATCHES}') AS BOOLEAN)"
-    return numbered.where(f"CASE WHEN __match_number > 1 THEN {failure} ELSE {changed} END")
+    return numbered.where(f"CASE WHEN __match_number > 1 AND {deleted} THEN {failure} ELSE {changed} END")
