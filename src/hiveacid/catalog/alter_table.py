@@ -8,6 +8,7 @@ is lost or doubled. A metastore moves the directory itself, as for Hive.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import cast
 
 from hiveacid import errors
@@ -63,6 +64,8 @@ def alter_columns(
                     f"DROP CONSTRAINT {constraint.name} first"
                 )
         new = None if added is None else constraints_with(context, edited, added)
+        if new is not None and context.store.maintained_by_hiveacid():  # in the definition: in one commit
+            edited, new = replace(edited, constraints=tuple(new)), None
         if edited != table:
             put_definition(context, table, edited, txn)
         if new is not None:

@@ -123,7 +123,7 @@ class PendingCommit:
     def alter_table(self, table: TableDefinition, *, skipped: int = 0) -> None:
         """Change a table's definition, and leave the next ``skipped`` write ids unused."""
         ids = ((table.name, skipped),) if skipped else ()
-        self._altered = CatalogChanges(altered=(table,), skipped=ids)
+        self._alter(CatalogChanges(altered=(table,), skipped=ids))
 
     def adopt_table(
         self, table: TableDefinition, partitions: Iterable[Partition], write_ids: SeededWriteIds | None
@@ -131,12 +131,16 @@ class PendingCommit:
         """Create a table of files that are there already, with its partitions and its write ids."""
         self._tables.append(table)
         self._partitions.extend(NewPartition(table.name, partition) for partition in partitions)
-        self._altered = CatalogChanges(seeded=() if write_ids is None else (write_ids,))
+        self._alter(CatalogChanges(seeded=() if write_ids is None else (write_ids,)))
 
     def drop_partitions(self, table: TableDefinition, partitions: Iterable[Partition]) -> None:
         """Drop partitions and change the table's definition."""
         dropped = tuple((table.name, partition) for partition in partitions)
-        self._altered = CatalogChanges(altered=(table,), dropped=dropped)
+        self._alter(CatalogChanges(altered=(table,), dropped=dropped))
+
+    def _alter(self, changes: CatalogChanges) -> None:
+        assert self._altered == CatalogChanges(), "a transaction changes one definition"  # noqa: S101
+        self._altered = changes
 
     def catalog_changes(self) -> CatalogChanges:
         """Return the changes of the catalog."""

@@ -112,3 +112,21 @@ def test_the_property_comment_is_the_comment(context: Context) -> None:
     assert (table.comment, table.property("comment"), table.property("note")) == ("of all", None, "x")
     set_properties(context, T, {"comment": ""})
     assert context.require(T).comment is None
+
+
+def test_a_column_and_its_constraint_change_in_one_commit(
+    context: Context, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A client that is killed between two would leave the column without the constraint."""
+    commits = []
+    alter_table = type(context.store).alter_table
+    monkeypatch.setattr(
+        type(context.store),
+        "alter_table",
+        lambda *given: (commits.append(given[2]), alter_table(*given))[1],
+    )
+    added = Constraint(ConstraintKind.NOT_NULL, "nn", "key")
+    alter_columns(context, T, partial(change_column, change=ColumnChange("id", "key", "bigint")), added)
+    (made,) = commits
+    assert (made.columns[0], made.constraints) == (Column("key", "bigint"), (added,))
+    assert context.catalog.constraints(context.require(T)) == (added,)
