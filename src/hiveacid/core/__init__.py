@@ -6,7 +6,7 @@
 - ``snapshot``: the directories and files of a listing that a snapshot reads
 - ``transactions``: lock rules, write conflicts, states, commit records
 - ``compaction``: when and what to compact, and what may be deleted
-- ``display``: short texts of objects, and the end of an error message about a misspelt name
+- ``predicates``: conditions on columns as trees of comparisons, and what bounds of values say about them
 
 Invariants: a function's result depends on its arguments only, so that every rule is tested without a store or Spark.
 Rules that follow Hive name Hive's class.
