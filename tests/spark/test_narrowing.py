@@ -263,8 +263,8 @@ def test_what_is_known_of_the_target(acid: AcidSession, spark: SparkSession) -> 
         == "`d` BETWEEN DATE'2026-02-01' AND DATE'2026-02-01'"
     )
     assert where("t.m = s.m", "SELECT CAST(-1.5 AS DECIMAL(9,2)) AS m") == "`m` BETWEEN -1.50BD AND -1.50BD"
+    assert where("t.id <=> s.id", both) == "(`id` BETWEEN 3L AND 5L OR `id` IS NULL)"
     for on, source in (
-        ("t.id <=> s.id", both),  # NULL meets NULL
         ("t.id = s.id OR t.n = s.n", both),
         ("t.n = s.id", both),  # of another type
         ("t.id = s.id", "SELECT CAST(NULL AS BIGINT) AS id"),

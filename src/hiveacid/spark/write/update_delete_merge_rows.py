@@ -267,7 +267,9 @@ def narrow_source(plan: MergePlan, target: DataFrame, computed: DataFrame) -> Na
     for index, pair in enumerate(pairs):
         low, high = (_literal(row[1 + 2 * index + end], pair.kind) for end in (0, 1))
         if low is not None and high is not None:
-            conditions.append(f"{quote_name(pair.target)} BETWEEN {low} AND {high}")
+            name = quote_name(pair.target)
+            between = f"{name} BETWEEN {low} AND {high}"
+            conditions.append(f"({between} OR {name} IS NULL)" if pair.null_safe else between)
     return NarrowedSource(row[0], " AND ".join(conditions) or None)
 
 
@@ -279,11 +281,15 @@ def equal_columns(join: JavaObject, source: DataFrame) -> list[EqualColumns]:
 
 @dataclass(frozen=True)
 class EqualColumns:
-    """Columns of target and source that are equal in every match, and the name of their type without arguments."""
+    """Columns of target and source that are equal in every match, and the name of their type without arguments.
+
+    ``null_safe``: two NULLs are equal, too.
+    """
 
     target: str
     source: str
     kind: str
+    null_safe: bool
 
 
 def _equal_columns(join: JavaObject) -> Iterator[EqualColumns]:
@@ -294,7 +300,7 @@ def _equal_columns(join: JavaObject) -> Iterator[EqualColumns]:
         node = todo.pop()
         if node.nodeName() == "And":
             todo += [node.left(), node.right()]
-        elif node.nodeName() == "EqualTo":
+        elif node.nodeName() in ("EqualTo", "EqualNullSafe"):
             sides = [node.left(), node.right()]
             if any(side.nodeName() != "AttributeReference" for side in sides):
                 continue
@@ -304,7 +310,12 @@ def _equal_columns(join: JavaObject) -> Iterator[EqualColumns]:
             apart = in_target.contains(sides[0]) and not in_target.contains(sides[1])
             if apart and kind == other and kind.partition("(")[0] in _LITERAL_FORMATS:
                 target = str(sides[0].name()).lower()  # Spark keeps the case of the condition
-                yield EqualColumns(target, str(sides[1].name()), kind.partition("(")[0])
+                yield EqualColumns(
+                    target,
+                    str(sides[1].name()),
+                    kind.partition("(")[0],
+                    null_safe=node.nodeName() == "EqualNullSafe",
+                )
 
 
 _LITERAL_FORMATS = {"int": "{}", "bigint": "{}L", "decimal": "{}BD", "date": "DATE'{}'", "string": "'{}'"}

@@ -222,7 +222,9 @@ class TableMerger(Displayed):
         if read is not None:
             read, computed = _computed(context, read, source)
         if read is not None and computed is not None:
-            rows = matching_rows(context, table, txn, read, computed)
+            rows = None
+            if not computed.has_null_matches(read):
+                rows = matching_rows(context, table, txn, read, computed)
             if rows is not None:
                 return self._changes_of_rows(table, plan, read, computed, rows)
             source = computed.frame()
@@ -457,6 +459,11 @@ class ComputedSource:
     small: bool
     frame: Callable[[], DataFrame]
     rows: Callable[[], pa.Table]
+
+    def has_null_matches(self, read: TargetRead) -> bool:
+        """Tell whether a NULL among its keys matches NULLs of the target, which selections by keys and Arrow's join do not find."""
+        columns = zip(read.pairs, self.keys.columns, strict=True)
+        return any(pair.null_safe and values.null_count for pair, values in columns)
 
     @classmethod
     def of(cls, context: Context, read: TargetRead, source: DataFrame) -> ComputedSource | None:
