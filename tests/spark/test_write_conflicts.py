@@ -11,6 +11,7 @@ import pytest
 import hiveacid
 from hiveacid.core.transactions.locks_and_conflicts import LockState
 from hiveacid.errors import CatalogError, TransactionAbortedError, WriteConflictError
+from hiveacid.ports.clock import SystemClock
 from hiveacid.storage.local_file_system import LocalFileSystem
 from hiveacid.storage.staging import staging_txn_id
 from hiveacid.table.write.update_delete import replace_rows
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
     from hiveacid import AcidSession
 
@@ -134,6 +135,13 @@ def test_a_merge_of_rows_that_were_read_from_its_target_is_not_repeated(
         acid.context = replace(acid.context, fs=Interrupted(lambda: change_once(2)))
         with pytest.raises(WriteConflictError, match="make that anew"):
             acid.table("t").merge(read, "t.id = s.id").when_matched_update().execute()
+        changes.append("UPDATE t SET n = n")
+        feed, writer = (
+            acid.table("t").to_df(),
+            acid.table("t").stream_writer("q", merge_on="id", checkpoint="c"),
+        )
+        with pytest.raises(WriteConflictError, match="make that anew"):
+            writer(feed, 0)
         assert rows() == [(1, 10)]
         acid.context = replace(acid.context, fs=Interrupted(lambda: change_once(1)))
         merge = acid.table("t").merge(spark.sql("SELECT 1 AS id, 5 AS n"), "t.id = s.id")
@@ -156,6 +164,72 @@ def test_a_merge_of_rows_that_were_read_from_its_target_is_not_repeated(
         spark.catalog.dropTempView("seen")
         acid.close()
         other.close()
+
+
+class Waiting(SystemClock):
+    """A clock that runs ``action``, once, when a statement waits for a lock."""
+
+    action: Callable[[], object] | None = None
+
+    def sleep(self, seconds: float) -> None:  # noqa: ARG002 - of the clock
+        action, self.action = self.action, None
+        assert action is not None, "it does not wait"
+        action()
+
+
+@pytest.mark.parametrize(
+    "write",
+    ["merge", "merge of a subquery", "replace", "overwrite", "stream", "replace in SQL", "overwrite in SQL"],
+)
+def test_rows_that_were_read_before_a_wait_for_another_writer_are_refused(
+    spark: SparkSession, tmp_path: Path, write: str
+) -> None:
+    """The statement begins after the other's commit, so that the store finds no conflict; its rows lack that change."""
+    acid, other = (hiveacid.connect(spark, warehouse=str(tmp_path / "wh")) for _ in range(2))
+    clock = Waiting()
+    acid.context = replace(acid.context, transactions=replace(acid.context.transactions, clock=clock))
+    try:
+        acid.sql("CREATE TABLE t (id INT, n INT) STORED AS ORC TBLPROPERTIES ('transactional'='true')")
+        acid.sql("INSERT INTO t VALUES (1, 0)")
+        acid.sql("CREATE TEMPORARY VIEW seen AS SELECT id, n + 1 AS n FROM t")
+        other.sql("SET hive.txn.xlock.write=true")
+        t, read = acid.table("t"), acid.table("t").to_df().selectExpr("id", "n + 1 AS n")
+        absent = spark.sql("SELECT 2 AS id, 7 AS n").where(
+            f"id NOT IN (SELECT id FROM {name_of(read)})" if write == "merge of a subquery" else "true"
+        )
+        writes: dict[str, Callable[[], object]] = {
+            "merge": lambda: t.merge(read, "t.id = s.id").when_matched_update().execute(),
+            "merge of a subquery": lambda: t.merge(absent, "t.id = s.id").when_not_matched_insert().execute(),
+            "replace": lambda: replace_rows(acid.context, t.name, read, "id = 1", None),
+            "overwrite": lambda: t.overwrite(read),
+            "stream": lambda: t.stream_writer("q", merge_on="id", checkpoint="c")(read, 0),
+            "replace in SQL": lambda: acid.sql("INSERT INTO t REPLACE WHERE id = 1 SELECT * FROM seen"),
+            "overwrite in SQL": lambda: acid.sql("INSERT OVERWRITE TABLE t SELECT * FROM seen"),
+        }
+
+        def held() -> Callable[[], object]:
+            transaction = other.transaction()
+            transaction.__enter__().sql("UPDATE t SET n = n + 10")
+            return lambda: transaction.__exit__(None, None, None)
+
+        clock.action = held()
+        with pytest.raises(WriteConflictError, match="held the lock of the table"):
+            writes[write]()
+        assert [tuple(row) for row in other.sql("SELECT * FROM t").collect()] == [(1, 10)]
+        clock.action = held()
+        acid.sql("INSERT OVERWRITE TABLE t SELECT id, n + 1 FROM t")
+        assert [tuple(row) for row in other.sql("SELECT * FROM t").collect()] == [(1, 21)]
+    finally:
+        for view in ("seen", "read"):
+            spark.catalog.dropTempView(view)
+        acid.close()
+        other.close()
+
+
+def name_of(frame: DataFrame) -> str:
+    """Return the name of a view of a frame."""
+    frame.createOrReplaceTempView("read")
+    return "read"
 
 
 @pytest.fixture

@@ -67,7 +67,7 @@ class Transaction(Displayed):
     """Handle of an open transaction, made by `Transactions.begin`. Not thread-safe.
 
     ``pending``: collects what the commit will write. ``reads``: notes on the tables that were read. ``report``: is told
-    of its commit.
+    of its commit. ``waited``: others held the locks that it began with, and may have committed before it got them.
     """
 
     store: TransactionStore
@@ -79,6 +79,7 @@ class Transaction(Displayed):
     pending: PendingCommit = field(default_factory=PendingCommit)
     ended: bool = False
     failed: str | None = None
+    waited: bool = False
     # an older one that waited for the locks and still holds them; ends with this one
     guard: Transaction | None = None
     # a read transaction that keeps files of this one's snapshot after its end
@@ -372,7 +373,7 @@ class Transaction(Displayed):
 
     def _require_open(self) -> None:
         if self.ended:
-            raise errors.TransactionStateError(f"transaction {self.txn_id} has ended")
+            raise errors.TransactionStateError(f"transaction {self.txn_id} has ended: begin another one")
         self.heartbeats.check(self.txn_id)
 
 
@@ -461,6 +462,7 @@ class Transactions:
                 if begun.before:
                     txn = self._replace_after_wait(txn, begun, start, kind)
                     opened.append(txn)
+                txn.waited = True
         except BaseException as error:  # Ctrl-C may come anywhere
             txn.abort(str(error)[:200])
             raise

@@ -261,13 +261,19 @@ class RelationWatch:
             return bool(self._references)
 
 
-def reads_below(frame: DataFrame, locations: Iterable[str]) -> bool:
-    """Tell whether a plan reads files below one of the locations. Each of its relations has files of one table."""
+def reads_from(frame: DataFrame, name: TableName, locations: Iterable[str]) -> bool:
+    """Tell whether a plan reads a table, by the name that its scan had or by files below one of the locations."""
     places = tuple(f"{spark_path(location).rstrip('/')}/" for location in locations)
-    firsts = (
-        unquote(str(file)) for one in _file_relations(frame) for file in one.location().inputFiles()[:1]
-    )
-    return any(file.startswith(places) for file in firsts)
+
+    def is_of_table(leaf: JavaObject) -> bool:
+        if _table_of(leaf) == name:
+            return True
+        if leaf.relation().getClass().getSimpleName() != _RELATION:
+            return False
+        files = leaf.relation().location().inputFiles()[:1]  # each relation has files of one table
+        return any(unquote(str(file)).startswith(places) for file in files)
+
+    return any(map(is_of_table, _relations_of(frame)))
 
 
 def note_sources(txn: Transaction, frame: DataFrame) -> None:
@@ -275,17 +281,20 @@ def note_sources(txn: Transaction, frame: DataFrame) -> None:
     if txn.settings.text(OPENLINEAGE_TO.name) == OPENLINEAGE_TO.default:
         return
     try:
-        plan: JavaObject = frame._jdf.queryExecution().analyzed()  # noqa: SLF001
-        plans = [plan, *scala_items(plan.subqueriesAll())]
         txn.reads.sources.update(
-            name
-            for leaf in (leaf for one in plans for leaf in scala_items(one.collectLeaves()))
-            if leaf.nodeName().startswith("LogicalRelation")
-            for name in [_table_of(leaf)]
-            if name is not None
+            name for leaf in _relations_of(frame) for name in [_table_of(leaf)] if name is not None
         )
     except Exception as error:  # noqa: BLE001 - a statement does not fail because its lineage is unknown
         logger.warning("lineage: the sources of transaction %s are unknown: %s", txn.txn_id, error)
+
+
+def _relations_of(frame: DataFrame) -> Iterator[JavaObject]:
+    """Yield the leaves of a plan and of its subqueries that read files."""
+    plan: JavaObject = frame._jdf.queryExecution().analyzed()  # noqa: SLF001
+    for part in (plan, *scala_items(plan.subqueriesAll())):
+        for leaf in scala_items(part.collectLeaves()):
+            if leaf.nodeName().startswith("LogicalRelation"):
+                yield leaf
 
 
 def _table_of(leaf: JavaObject) -> TableName | None:

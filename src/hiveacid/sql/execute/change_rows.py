@@ -27,7 +27,7 @@ from hiveacid.spark.session.classic_session import at_one_moment, unsteady_expre
 from hiveacid.spark.write.column_casts import fit_columns
 from hiveacid.spark.write.update_delete_merge_rows import MatchKind
 from hiveacid.sql.binding.source_positions import errors_at, spark_errors_at_source
-from hiveacid.sql.binding.table_binder import EXPRESSION, SOURCE, Binder, reads_of
+from hiveacid.sql.binding.table_binder import EXPRESSION, QUERY, SOURCE, Binder, reads_of
 from hiveacid.sql.binding.table_sources import millis_of
 from hiveacid.sql.binding.view_text import hive_columns_of
 from hiveacid.sql.execute.context import ExecutionContext, write_result
@@ -59,8 +59,8 @@ from hiveacid.table.write.load import LoadOptions, load
 from hiveacid.table.write.merge import TableMerger, is_exclusive, qualified
 from hiveacid.table.write.publish import WriteReport
 from hiveacid.table.write.surrogate_keys import NO_KEY, KeysOfStatement
-from hiveacid.table.write.update_delete import Replacement, UpdateOrDelete, check_assignments, reads_table
-from hiveacid.table.write.write_conflicts import run_with_retry
+from hiveacid.table.write.update_delete import Replacement, UpdateOrDelete, check_assignments
+from hiveacid.table.write.write_conflicts import reads_table, run_with_retry
 from hiveacid.transactions.transaction import Transaction
 
 
@@ -69,10 +69,13 @@ def insert_rows(execution: ExecutionContext, statement: Insert) -> DataFrame:
     joined = execution.joined
     name = execution.find(statement.table)
     text = statement.full_query
+    is_stale = partial(_reads_target_by_view, execution, name, statement)
     if statement.replaced is not None:
         run = partial(_replace_in_txn, execution, statement, statement.replaced)
         with errors_at(statement.table.line, statement.table.column):
-            report = run_with_retry(execution.context, name, "OVERWRITE", joined, run, exclusive=True)
+            report = run_with_retry(
+                *(execution.context, name, "OVERWRITE", joined, run), exclusive=True, is_stale=is_stale
+            )
         return write_result(execution.context.env, report)
     text, options = _options(execution, statement, text, spec_values(execution, statement.partition))
     rows = partial(_rows, execution, text)
@@ -85,7 +88,7 @@ def insert_rows(execution: ExecutionContext, statement: Insert) -> DataFrame:
     else:  # the source of an overwrite is read under the lock, because it may be the target
         source = rows if statement.overwrite else rows(joined)
     with errors_at(statement.table.line, statement.table.column), spark_errors_at_source(text):
-        report = insert(execution.context, name, source, options, joined)
+        report = insert(execution.context, name, source, options, joined, is_stale=is_stale)
     return write_result(execution.context.env, report)
 
 
@@ -395,7 +398,7 @@ def merge(execution: ExecutionContext, statement: Merge) -> DataFrame:
 
 
 def _reads_target_by_view(
-    execution: ExecutionContext, name: TableName, statement: Update | Delete | Merge
+    execution: ExecutionContext, name: TableName, statement: Insert | Update | Delete | Merge
 ) -> bool:
     """Tell whether a statement names a temporary view, or a DataFrame, with rows of its target as they were before."""
     env = execution.context.env
@@ -409,7 +412,7 @@ def _reads_target_by_view(
     return any(reads_table(execution.context, name, frame) for frame in frames)
 
 
-def _reading_pieces(statement: Update | Delete | Merge) -> Iterator[tuple[Slice, str]]:
+def _reading_pieces(statement: Insert | Update | Delete | Merge) -> Iterator[tuple[Slice, str]]:
     """Yield the texts of a statement that may name tables, and their kinds for the binder."""
     pieces: list[Slice | None] = []
     if isinstance(statement, Merge):
@@ -417,6 +420,9 @@ def _reading_pieces(statement: Update | Delete | Merge) -> Iterator[tuple[Slice,
         pieces.append(statement.condition)
         for clause in statement.clauses:
             pieces += [clause.condition, *clause.values, *(a.expression for a in clause.assignments)]
+    elif isinstance(statement, Insert):
+        yield statement.full_query, QUERY
+        pieces.append(statement.replaced)
     else:
         pieces.append(statement.where)
         if isinstance(statement, Update):
@@ -499,7 +505,7 @@ def _source(binder: Binder, statement: Merge) -> DataFrame:
         return frame
     if len(statement.source_columns) != len(frame.columns):
         raise errors.SchemaMismatchError(
-            f"the source is given {len(statement.source_columns)} columns, but has {len(frame.columns)}"
+            f"the source is given {len(statement.source_columns)} columns, but has {len(frame.columns)}: {', '.join(frame.columns)}"
         )
     return frame.toDF(*statement.source_columns)
 

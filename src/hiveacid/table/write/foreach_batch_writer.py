@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 import uuid
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
 
@@ -37,7 +38,13 @@ from hiveacid.table.definition import add_missing_columns
 from hiveacid.table.write.insert import InsertOptions, insert
 from hiveacid.table.write.merge import TableMerger, is_exclusive
 from hiveacid.table.write.stream_progress import add_batch, register_stream, stream_progress
-from hiveacid.table.write.write_conflicts import change_start, repeat_after_conflicts, retries_exhausted
+from hiveacid.table.write.write_conflicts import (
+    change_start,
+    reads_table,
+    repeat_after_conflicts,
+    require_fresh_rows,
+    retries_exhausted,
+)
 from hiveacid.transactions.transaction import Transaction
 
 logger = logging.getLogger(__name__)
@@ -121,9 +128,11 @@ class StreamWriter:
             )
         max_retries = self.context.settings.get(setting_definitions.RETRY_SNAPSHOT)
         work = f"batch {batch_id} of stream {self.stream}"
-        repeat_after_conflicts(work, max_retries, partial(self._write_once, frame, batch), retries_exhausted)
+        is_stale = partial(reads_table, self.context, self.table, frame)
+        attempt = partial(self._write_once, frame, batch, is_stale)
+        repeat_after_conflicts(work, max_retries, attempt, retries_exhausted, is_stale)
 
-    def _write_once(self, frame: DataFrame, batch: StreamBatch, _: int) -> None:
+    def _write_once(self, frame: DataFrame, batch: StreamBatch, is_stale: Callable[[], bool], _: int) -> None:
         start = None
         if self.options.merge_on:  # before `_merge` reads the table
             self.context.require_full_acid(self.table, "stream_writer(merge_on=)")
@@ -131,6 +140,7 @@ class StreamWriter:
             start = change_start(self.context, self.table, Operation.UPDATE, exclusive=exclusive)
         with self.context.transactions.scope(self.context.settings, start=start) as txn:
             add_batch(self.context, txn, batch)
+            require_fresh_rows(txn, is_stale)
             self._write_rows(frame, txn)
 
     def _register(self, frame: DataFrame) -> StreamProgress:

@@ -41,7 +41,12 @@ from hiveacid.table.write.constraints import constrain_insert, default_values
 from hiveacid.table.write.driver_reads import may_read_in_driver
 from hiveacid.table.write.publish import WriteReport
 from hiveacid.table.write.surrogate_keys import KeysOfStatement
-from hiveacid.table.write.write_conflicts import insert_lock_type, require_no_missed_commits
+from hiveacid.table.write.write_conflicts import (
+    insert_lock_type,
+    reads_table,
+    require_fresh_rows,
+    require_no_missed_commits,
+)
 from hiveacid.transactions.transaction import Transaction
 
 RESTORE = "RESTORE"
@@ -93,12 +98,17 @@ def insert(
     rows: DataFrame | Callable[[Transaction], DataFrame],
     options: InsertOptions,
     joined: Transaction | None,
+    *,
+    is_stale: Callable[[], bool] | None = None,
 ) -> WriteReport:
-    """Insert rows. Raises SchemaMismatchError, NoSuchColumnError, DataError, ConfigError.
+    """Insert rows. Raises SchemaMismatchError, NoSuchColumnError, DataError, ConfigError, WriteConflictError.
 
     ``rows`` may be a function of the transaction. It is called under the lock, so that INSERT OVERWRITE of a table from
-    itself reads all commits before the lock.
+    itself reads all commits before the lock. ``is_stale``: whether some rows were read from the table before nevertheless
+    (default: if ``rows`` is a DataFrame of the table). Then an overwrite raises WriteConflictError after a wait for another writer.
     """
+    if is_stale is None:
+        is_stale = (lambda: False) if callable(rows) else partial(reads_table, context, name, rows)
     table = context.require(name)
     context.env.require_plain_names()
     static = static_values(context, table, options.partition)
@@ -111,6 +121,8 @@ def insert(
     lock = insert_lock(context, table, static, overwrite=options.overwrite)
     written_to = (name,) if table.kind is not TableKind.PLAIN and not options.if_not_exists else ()
     with context.transactions.scope(context.settings, joined, Start((lock,), written_to, written_to)) as txn:
+        if options.overwrite:
+            require_fresh_rows(txn, is_stale)
         if options.whole:  # else a partition overwritten earlier in this transaction would keep rows
             txn.require_not_overwritten(name)
         fitted_to, table = table, context.require(name)

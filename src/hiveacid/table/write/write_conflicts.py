@@ -11,6 +11,8 @@ from dataclasses import replace
 from functools import partial
 from typing import TypeVar
 
+from pyspark.sql import DataFrame
+
 from hiveacid.config import Settings, setting_definitions
 from hiveacid.config.property_definitions import PARTITIONS_DROPPED
 from hiveacid.core.format.acid_columns import AcidColumn
@@ -32,8 +34,10 @@ from hiveacid.orc.tail import read_tail
 from hiveacid.ports.file_system import FileSystem
 from hiveacid.ports.store import TransactionStore
 from hiveacid.ports.transactions import Operation, Start, current_write_ids_of
+from hiveacid.spark.session.running_jobs_and_plans import reads_from
 from hiveacid.storage.snapshot_locations import id_property
 from hiveacid.table.context import Context, WriterContext
+from hiveacid.table.partitions import partitions_of
 from hiveacid.table.write.publish import WriteReport
 from hiveacid.transactions.transaction import Transaction
 
@@ -242,12 +246,12 @@ def run_with_retry(
     ``acid.transaction()`` (``joined``) the first conflict raises WriteConflictError. ``exclusive``: wait for other
     writers even if ``hive.txn.xlock.write`` is false. Such a statement depends on rows that others insert. Inside
     ``acid.transaction()`` it raises WriteConflictError if the snapshot lacks commits of the table. ``is_stale``: tells whether
-    the caller brings rows that it read from the table before. A retry with them would undo the other writer's change, so
-    the first conflict raises WriteConflictError.
+    the caller brings rows that it read from the table before (`reads_table`). With them a retry, or a statement that waited for
+    the lock of another one, would undo the other writer's change, and raises WriteConflictError.
     """
     if joined is not None:
         return _run_once(context, name, verb, joined, run, exclusive, 0)
-    attempt = partial(_run_once, context, name, verb, None, run, exclusive)
+    attempt = partial(_run_once, context, name, verb, None, run, exclusive, is_stale=is_stale)
     max_retries = context.settings.get(setting_definitions.RETRY_SNAPSHOT)
     return repeat_after_conflicts(f"{verb} on {name}", max_retries, attempt, retries_exhausted, is_stale)
 
@@ -260,6 +264,7 @@ def _run_once(
     run: Callable[[TableDefinition, Transaction], WriteReport],
     exclusive: bool,  # noqa: FBT001 - as in `run_with_retry`
     retries: int,
+    is_stale: Callable[[], bool] = lambda: False,
 ) -> WriteReport:
     operation = Operation.DELETE if verb == "DELETE" else Operation.UPDATE
     start = change_start(context, name, operation, exclusive=exclusive)
@@ -269,8 +274,26 @@ def _run_once(
         table = context.require_full_acid(name, verb)
         if exclusive:
             require_no_missed_commits(context, name, txn, verb)
+        require_fresh_rows(txn, is_stale)
         report = run(table, txn)
     return replace(report, retries=retries)
+
+
+def reads_table(context: Context, name: TableName, frame: DataFrame) -> bool:
+    """Tell whether the rows of a DataFrame come from a table, as it was when the DataFrame was made."""
+    table = context.require(name)
+    locations = [partition.location for partition in partitions_of(context, table) or ()]
+    return reads_from(frame, name, [table.location, *locations])
+
+
+def require_fresh_rows(txn: Transaction, is_stale: Callable[[], bool]) -> None:
+    """Refuse rows that were read from the target before a wait for the lock of another writer, who may have changed them.
+
+    ``is_stale`` as in `run_with_retry`. The store finds no conflict: the transaction's snapshot begins after the wait. Raises
+    WriteConflictError.
+    """
+    if txn.waited and is_stale():
+        raise WriteConflictError("another statement held the lock of the table, and may have changed it")
 
 
 def repeat_after_conflicts(
