@@ -217,7 +217,7 @@ def _to_insert_only(
     marker = f"{write_id}"
     txn.require_open_in_store()
     # from here on readers of the plain table ignore the directory that is being filled
-    context.catalog.alter_table(table.name, table.with_properties({CONVERSION.name: marker}))
+    context.catalog.alter_table(table.name, table.with_properties({CONVERSION.name: marker}), seen=table)
     files = [(root, file) for root in roots for file in plain_files(context.fs.list_tree(root), table)]
     txn.pending.on_abort.append(
         partial(remove_aborted, context, table, [f"{root}/{directory}" for root in roots])

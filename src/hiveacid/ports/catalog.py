@@ -127,12 +127,20 @@ class Catalog(Protocol):
         """Drop a view. Raises NoSuchTableError if there is no view of that name."""
 
     def alter_table(
-        self, name: TableName, table: TableDefinition, *, replacing: TableDefinition | None = None
+        self,
+        name: TableName,
+        table: TableDefinition,
+        *,
+        replacing: TableDefinition | None = None,
+        seen: TableDefinition | None = None,
     ) -> None:
         """Replace a definition; a new name renames it everywhere, transaction state included.
 
         ``replacing``: this table, which has the new name, is dropped in the same step, as `drop_table` does. A metastore has
         no such step, and raises UnsupportedFeatureError.
+
+        ``seen``: the definition that was changed. Raises WriteConflictError if it is not the present one: the caller's lock has
+        expired. A metastore, which changes properties by itself, only compares whether it is the same table.
         """
 
     def add_partitions(

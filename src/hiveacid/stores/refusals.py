@@ -59,11 +59,20 @@ def not_open(
     )
 
 
-def require_same_table(existing: TableDefinition, changed: TableDefinition) -> None:
-    """Raise WriteConflictError for a changed definition that was read from an earlier table of the same name."""
+def require_same_table(
+    existing: TableDefinition, changed: TableDefinition, seen: TableDefinition | None = None
+) -> None:
+    """Raise WriteConflictError for a changed definition that was read from an earlier table of the same name.
+
+    ``seen``: the definition before the change; it must be the present one.
+    """
     if changed.incarnation and not existing.is_same_table(changed):
         raise errors.WriteConflictError(
             f"{existing.name} was dropped and created again meanwhile; nothing was changed: run the statement again"
+        )
+    if seen is not None and existing != seen:
+        raise errors.WriteConflictError(
+            f"{existing.name} was altered meanwhile by another client; nothing was changed: run the statement again"
         )
 
 

@@ -137,7 +137,7 @@ def put_definition(
     if edited.name != table.name and context.catalog.get_table(edited.name) is not None:
         raise already_exists("table", edited.name)
     txn.require_open_in_store()  # without the lock, another client may have changed the definition meanwhile
-    context.catalog.alter_table(table.name, edited)
+    context.catalog.alter_table(table.name, edited, seen=table)
 
 
 def add_missing_columns(

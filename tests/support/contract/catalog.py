@@ -309,6 +309,20 @@ class CatalogRules:
         with pytest.raises(NoSuchTableError):
             store.alter_table(STOCK, table(STOCK))
 
+    def test_a_definition_that_changed_since_it_was_seen_is_not_replaced(self, store: Store) -> None:
+        """A client that was paused beyond the time-out of its lock would take back what others changed."""
+        store.create_database(database())
+        store.create_table(table())
+        seen = store.get_table(ORDERS)
+        assert seen is not None
+        newer = seen.with_properties({"k": "newer"})
+        store.alter_table(ORDERS, newer, seen=seen)
+        with pytest.raises(WriteConflictError, match="was altered meanwhile"):
+            store.alter_table(ORDERS, seen.with_properties({"k": "older"}), seen=seen)
+        with pytest.raises(WriteConflictError, match="was altered meanwhile"):
+            store.put_constraints(seen, [])
+        assert store.get_table(ORDERS) == newer
+
     def test_constraints(self, store: Store) -> None:
         """They come back as they were given, and stay over a change of the definition."""
         store.create_database(database())

@@ -171,16 +171,21 @@ class MemoryCatalog(MemoryBase):
 
     def put_constraints(self, table: TableDefinition, constraints: Sequence[Constraint]) -> None:
         """Change the definition."""
-        self.alter_table(table.name, replace(table, constraints=tuple(constraints)))
+        self.alter_table(table.name, replace(table, constraints=tuple(constraints)), seen=table)
 
     @synchronized
     def alter_table(
-        self, name: TableName, table: TableDefinition, *, replacing: TableDefinition | None = None
+        self,
+        name: TableName,
+        table: TableDefinition,
+        *,
+        replacing: TableDefinition | None = None,
+        seen: TableDefinition | None = None,
     ) -> None:
         """See :class:`hiveacid.ports.catalog.Catalog`. Raises NoSuchTableError, AlreadyExistsError."""
         refusals.table(table)
         old = self._require_table(name)
-        refusals.require_same_table(old, table)
+        refusals.require_same_table(old, table, seen)
         if table.name != name:
             if replacing is not None and table.name in self._state.tables:
                 self.drop_table(table.name, replacing)

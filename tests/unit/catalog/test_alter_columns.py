@@ -123,7 +123,7 @@ def test_a_column_and_its_constraint_change_in_one_commit(
     monkeypatch.setattr(
         type(context.store),
         "alter_table",
-        lambda *given: (commits.append(given[2]), alter_table(*given))[1],
+        lambda *given, **named: (commits.append(given[2]), alter_table(*given, **named))[1],
     )
     added = Constraint(ConstraintKind.NOT_NULL, "nn", "key")
     alter_columns(context, T, partial(change_column, change=ColumnChange("id", "key", "bigint")), added)

@@ -28,11 +28,16 @@ class _ReaderBeforeTheMark(SqlStore):
     reads = True
 
     def alter_table(
-        self, name: TableName, table: TableDefinition, *, replacing: TableDefinition | None = None
+        self,
+        name: TableName,
+        table: TableDefinition,
+        *,
+        replacing: TableDefinition | None = None,
+        seen: TableDefinition | None = None,
     ) -> None:
         if self.reads and MIGRATION.of(table) is not None:
             self.open_txns(CLIENT, kind=TxnKind.READ_ONLY)
-        super().alter_table(name, table, replacing=replacing)
+        super().alter_table(name, table, replacing=replacing, seen=seen)
 
 
 def test_a_reader_that_begins_before_the_mark_is_waited_for(tmp_path: Path) -> None:

@@ -331,7 +331,12 @@ class MetastoreCatalog:
         return raw
 
     def alter_table(
-        self, name: TableName, table: TableDefinition, *, replacing: TableDefinition | None = None
+        self,
+        name: TableName,
+        table: TableDefinition,
+        *,
+        replacing: TableDefinition | None = None,
+        seen: TableDefinition | None = None,  # noqa: ARG002 - it changes parameters of its own
     ) -> None:
         """Replace a definition; new columns are added to the partitions, too.
 

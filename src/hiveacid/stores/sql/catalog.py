@@ -174,7 +174,12 @@ class SqlCatalog(SqlBase):
         return self._list_names(tables, database)
 
     def alter_table(
-        self, name: TableName, table: TableDefinition, *, replacing: TableDefinition | None = None
+        self,
+        name: TableName,
+        table: TableDefinition,
+        *,
+        replacing: TableDefinition | None = None,
+        seen: TableDefinition | None = None,
     ) -> None:
         """Replace a definition; a new name is written to the rows with the old name (`_rename`)."""
         refusals.table_name(name)
@@ -183,7 +188,7 @@ class SqlCatalog(SqlBase):
 
         def work(connection: Connection) -> None:
             old_row = require_table(self._database, connection, name)
-            refusals.require_same_table(old_row, table)
+            refusals.require_same_table(old_row, table, seen)
             if new != name:
                 if replacing is not None and connection.scalar(_TABLE, table_parameters(new)) is not None:
                     _drop_table(self._database, connection, new, replacing)

@@ -143,7 +143,7 @@ class SqlStore(
 
     def put_constraints(self, table: TableDefinition, constraints: Sequence[Constraint]) -> None:
         """Change the definition."""
-        self.alter_table(table.name, replace(table, constraints=tuple(constraints)))
+        self.alter_table(table.name, replace(table, constraints=tuple(constraints)), seen=table)
 
     def relocate(self, links: Sequence[Place], *, keep_outside: bool) -> Relocation:
         """Make the store independent of the one that it is a copy of, or that was here before."""

@@ -188,7 +188,8 @@ def record_history_start(context: Context, name: TableName, earliest: WriteId, h
     if table is None or id_property(table, HISTORY_FROM) >= earliest:
         return
     held.require_open_in_store()
-    context.catalog.alter_table(name, table.with_properties({HISTORY_FROM.name: str(int(earliest))}))
+    marked = table.with_properties({HISTORY_FROM.name: str(int(earliest))})
+    context.catalog.alter_table(name, marked, seen=table)
 
 
 def first_foreign_entry(context: StoreContext, location: str) -> str | None:
