@@ -94,7 +94,7 @@ def _events_of_actions(updated: StagedKind) -> str:
 class StagingTarget:
     """Target of staged events: table, write id, a statement id for each kind, and options of Spark's writer.
 
-    With a statement id for `StagedKind.REPLACED` new versions and inserted rows share the files of `StagedKind.INSERTED`.
+    With a statement id for `StagedKind.DELETED_BY_UPDATE` new versions and inserted rows share the files of `StagedKind.INSERTED`.
     ``options``: ``compression``, and others of the ORC writer such as ``orc.stripe.size``. ``single_bucket``: the table
     is not bucketed, and all its new rows go to bucket 0. ``row_groups``: groups of new rows of a changed partition
     (``core.format.acid_columns``). ``file_size``: bytes that a file of an INSERT should have.
@@ -117,7 +117,7 @@ class StagingTarget:
     @property
     def shares_files(self) -> bool:
         """Tell whether new versions of updated rows share the files of inserted rows."""
-        return StagedKind.REPLACED in self.statements
+        return StagedKind.DELETED_BY_UPDATE in self.statements
 
     def write(self, events: DataFrame, directory: str, keys: Sequence[str]) -> TaskReport:
         """Write staged events with Spark's ORC writer, one directory level a key; return what the tasks report."""
@@ -221,7 +221,7 @@ def stage_changed_rows(
         events = _check_merge_cardinality(events, row, inserted=inserted, changed=changed)
     by_row = target.has_buckets or (not small and buckets_by_group(shuffle_tasks(target.env)))
     own = _SHUFFLE if by_row else _TASK_BUCKET
-    kind = f"if({deleted} AND {ACTION} = {int(Action.UPDATE)}, {int(StagedKind.REPLACED)}, {_EVENT})"
+    kind = f"if({deleted} AND {ACTION} = {int(Action.UPDATE)}, {int(StagedKind.DELETED_BY_UPDATE)}, {_EVENT})"
     kind = kind if target.shares_files else _EVENT
     events = selected(events, ["*", f"{kind} AS {KIND}", f"if({deleted}, {_SHUFFLE}, {own}) AS {BUCKET}"])
     keys = [KIND, *partitions, BUCKET]

@@ -43,12 +43,12 @@ class StagedKind(IntEnum):
     DELETE = 0
     UPDATED = 1  # the new version of an updated row
     INSERTED = 2
-    REPLACED = 3  # the delete event of an updated row whose new version is staged as INSERTED
+    DELETED_BY_UPDATE = 3  # the old version of an updated row whose new one is staged as INSERTED
 
     @property
     def is_delete(self) -> bool:
         """Tell whether rows of this kind are delete events."""
-        return self in (StagedKind.DELETE, StagedKind.REPLACED)
+        return self in (StagedKind.DELETE, StagedKind.DELETED_BY_UPDATE)
 
 
 @dataclass(frozen=True)

@@ -174,7 +174,7 @@ def stage_in_order(
         return None
     env = context.env.session_with_task_per_file(_split_size(context.env, list(chosen.values())))
     rows, events = footers.plans[location.partition]
-    unsorted, others = (
+    in_order, to_sort = (
         tuple(file for file in rows if (file.path in chosen) == inside) for inside in (True, False)
     )
 
@@ -183,11 +183,11 @@ def stage_in_order(
         source = ScanSource(env, context.fs, target.table, write_ids, plans)
         return scan(source, [location], footers.bounds, current=True)
 
-    read = scan_of(unsorted, env)
+    read = scan_of(in_order, env)
     reports = [sort_and_stage.stage_in_read_order(replace(target, env=env), read, f"{directory}/read")]
     files = list_staged_files(context.fs, f"{directory}/read", StagedKind.INSERTED, reports[0])
-    if others:
-        read = scan_of(others, context.env)
+    if to_sort:
+        read = scan_of(to_sort, context.env)
         reports.append(sort_and_stage.stage_rows_with_ids(target, read, f"{directory}/sorted"))
         files += list_staged_files(context.fs, f"{directory}/sorted", StagedKind.INSERTED, reports[1])
     result = splice_by_bucket(context.fs, files)

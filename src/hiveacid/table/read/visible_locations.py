@@ -66,7 +66,8 @@ def list_as_of(
     as_of: PointInTime | None,
 ) -> tuple[Location, ...]:
     """List the partitions (or the table) at the write ids of `write_ids_of`. Raises NotEnoughHistoryError."""
-    # Before the table was adopted, the cleaner of another engine may have removed files without a record; of a tag CREATE TAG knew
+    # Before the table was adopted, the cleaner of another engine may have removed files without a record. The state of a tag was
+    # complete when CREATE TAG listed it.
     history_kept = (
         as_of is not None
         and context.store.maintained_by_hiveacid()

@@ -175,7 +175,7 @@ def _actions_of_kinds(target: StagingTarget) -> dict[StagedKind, list[Action]]:
     if target.shares_files:
         return {
             StagedKind.DELETE: [Action.DELETE],
-            StagedKind.REPLACED: [Action.UPDATE],
+            StagedKind.DELETED_BY_UPDATE: [Action.UPDATE],
             StagedKind.INSERTED: [Action.UPDATE, Action.INSERT],
         }
     return {

@@ -198,20 +198,20 @@ def change_statement_ids(
 ) -> dict[StagedKind, int]:
     """Take statement ids for an UPDATE, DELETE or MERGE. ``updates_and_inserts``: a MERGE that may update and insert.
 
-    ==========================  ========  =========  =========  =========
-    level                       DELETE    REPLACED   UPDATED    INSERTED
-    ==========================  ========  =========  =========  =========
-    hive4                       first     -          second     third
-    hive3                       first     -          first      first
-    … with updates_and_inserts  second    first      -          first
-    ==========================  ========  =========  =========  =========
+    ==========================  ========  =================  =========  =========
+    level                       DELETE    DELETED_BY_UPDATE  UPDATED    INSERTED
+    ==========================  ========  =================  =========  =========
+    hive4                       first     -                  second     third
+    hive3                       first     -                  first      first
+    … with updates_and_inserts  second    first              -          first
+    ==========================  ========  =================  =========  =========
 
     hive4 has the order of Hive 4. hive3 has one id for all new rows, as Hive 3.1.3 writes an UPDATE (``delta_5_5_0000``
     beside ``delete_delta_5_5_0000``): Trino assigns a row of a bucketed table to a writer by the bucket property, which
     contains the statement id, so rows of one bucket with different ids would get two writers of one file.
 
     Delete events may share the id of new rows, because they name rows of earlier writes, never rows beside them. Those of
-    a MERGE's updates (`StagedKind.REPLACED`) need another directory than its `StagedKind.DELETE`, and so another id.
+    a MERGE's updates (`StagedKind.DELETED_BY_UPDATE`) need another directory than its `StagedKind.DELETE`, and so another id.
     """
     if level is LayoutLevel.HIVE4:
         return dict(
@@ -223,7 +223,7 @@ def change_statement_ids(
         )
     if updates_and_inserts:
         first, second = txn.next_statements(2)
-        return {StagedKind.INSERTED: first, StagedKind.REPLACED: first, StagedKind.DELETE: second}
+        return {StagedKind.INSERTED: first, StagedKind.DELETED_BY_UPDATE: first, StagedKind.DELETE: second}
     return dict.fromkeys(
         (StagedKind.DELETE, StagedKind.UPDATED, StagedKind.INSERTED), txn.next_statements(1)[0]
     )

@@ -327,11 +327,11 @@ def write_changes(
         txn.pending.before_commit.append(
             lambda: require_no_silent_conflict(context, table, txn, locations, updates=updates)
         )
-    replaced = published.total(StagedKind.REPLACED)
+    replaced = published.total(StagedKind.DELETED_BY_UPDATE)
     updated = published.total(StagedKind.UPDATED) + replaced
     operations = {
         StagedKind.DELETE: Operation.UPDATE if updated else Operation.DELETE,
-        StagedKind.REPLACED: Operation.UPDATE,
+        StagedKind.DELETED_BY_UPDATE: Operation.UPDATE,
         StagedKind.UPDATED: Operation.UPDATE,
         StagedKind.INSERTED: Operation.INSERT,
     }
@@ -340,7 +340,7 @@ def write_changes(
         outputs.new_partitions(),
         files=output_directories.new_files(table, published),
     )
-    # An updated row is staged as DELETE and UPDATED, or as REPLACED (its delete event) and INSERTED (its new version).
+    # An updated row is staged as DELETE and UPDATED, or as DELETED_BY_UPDATE and INSERTED (its new version).
     # The report counts such a row as updated only, neither as inserted nor as deleted.
     report = WriteReport(
         inserted=published.total(StagedKind.INSERTED) - replaced,
