@@ -80,22 +80,28 @@ class ReadLeases:
             vars(self._all).update(vars(_Held()))  # in its place: the sweep of one serves all clients
 
     def _take(self, settings: Settings, holder: Holder) -> Transaction:
+        """Return a read transaction with the holder. The store is asked without the lock: it may be slow, and others read too."""
         self._begin_anew_in_child()
         with self._all.lock:
             newest = self._newest
             holders = next((holders for held, holders in self._all.held if held is newest), None)
-            if (
-                newest is not None
-                and holders is not None
-                and not (newest.ended or newest.reads.outdated)
-                and self._is_newest_snapshot(newest)
-            ):
+            if holders is not None:  # a sweep meanwhile leaves it open
                 holders.append(holder)
+        if newest is not None and holders is not None:
+            if not (newest.ended or newest.reads.outdated) and self._is_newest_snapshot(newest):
                 return newest
-            txn = self._transactions.begin(settings, TxnKind.READ_ONLY, start=SNAPSHOT_ONLY)
+            with self._all.lock:
+                self._drop_holder(newest, holder)
+        txn = self._transactions.begin(settings, TxnKind.READ_ONLY, start=SNAPSHOT_ONLY)
+        with self._all.lock:
             self._all.held.append((txn, [holder]))
             self._newest = txn
-            return txn
+        return txn
+
+    def _drop_holder(self, txn: Transaction, holder: Holder) -> None:
+        for held, holders in self._all.held:
+            if held is txn:
+                holders.remove(holder)
 
     def _is_newest_snapshot(self, txn: Transaction) -> bool:
         try:

@@ -182,6 +182,42 @@ def test_a_reader_that_could_not_be_ended_is_ended_later(store: Cut, transaction
     assert open_ids(store) == []
 
 
+def test_a_slow_answer_to_one_client_holds_up_no_other(
+    store: Cut, transactions: Transactions, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Neither the reads of others, nor the sweep, which also renews heartbeats."""
+    leases, holder = ReadLeases(transactions), Holding()
+    with leases.acquire(SETTINGS) as first:
+        leases.add_holder(first, holder.alive)
+    asked, answered = threading.Event(), threading.Event()
+    valid_txns = store.valid_txns
+    found = []
+
+    def answer_late() -> object:
+        if threading.current_thread() is slow:
+            asked.set()
+            assert answered.wait(60)
+        return valid_txns()
+
+    def read() -> None:
+        with leases.acquire(SETTINGS) as lease:
+            found.append(lease)
+
+    slow = threading.Thread(target=read)
+    monkeypatch.setattr(store, "valid_txns", answer_late)
+    slow.start()
+    assert asked.wait(60)
+    holder.runs = False
+    assert leases.sweep() == 1  # it is about to be used again
+    with leases.of_client(transactions).acquire(SETTINGS) as other:
+        assert other is not first
+    answered.set()
+    slow.join(60)
+    assert [one.txn_id for one in found] != [first.txn_id]  # it is not the newest any more
+    assert leases.sweep() == 0
+    assert open_ids(store) == []
+
+
 def test_a_snapshot_that_could_not_be_taken_holds_nobody(store: Cut, transactions: Transactions) -> None:
     snapshots = ReadLeases(transactions)
     store.out_of_reach = True

@@ -115,7 +115,7 @@ def stage_computed_rows(
 ) -> StagedOutput | None:
     """Write rows that Spark computed; None if a value cannot be written by Arrow, or too many files are needed.
 
-    ``rows``: an Arrow table with the columns of `changed_rows_for_arrow`; no row id may appear twice.
+    ``rows``: an Arrow table with the columns of `changed_rows_for_arrow`; no row id may appear twice in a partition.
     """
     try:
         for index, column in enumerate(target.table.columns):
