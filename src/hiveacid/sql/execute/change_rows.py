@@ -59,8 +59,8 @@ from hiveacid.table.write.load import LoadOptions, load
 from hiveacid.table.write.merge import TableMerger, is_exclusive, qualified
 from hiveacid.table.write.publish import WriteReport
 from hiveacid.table.write.surrogate_keys import NO_KEY, KeysOfStatement
-from hiveacid.table.write.update_delete import Replacement, UpdateOrDelete, check_assignments
-from hiveacid.table.write.write_conflicts import reads_table, run_with_retry
+from hiveacid.table.write.update_delete import Replacement, UpdateOrDelete, check_assignments, reads_table
+from hiveacid.table.write.write_conflicts import run_with_retry
 from hiveacid.transactions.transaction import Transaction
 
 

@@ -38,9 +38,9 @@ from hiveacid.table.definition import add_missing_columns
 from hiveacid.table.write.insert import InsertOptions, insert
 from hiveacid.table.write.merge import TableMerger, is_exclusive
 from hiveacid.table.write.stream_progress import add_batch, register_stream, stream_progress
+from hiveacid.table.write.update_delete import reads_table
 from hiveacid.table.write.write_conflicts import (
     change_start,
-    reads_table,
     repeat_after_conflicts,
     require_fresh_rows,
     retries_exhausted,

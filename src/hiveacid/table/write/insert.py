@@ -41,9 +41,9 @@ from hiveacid.table.write.constraints import constrain_insert, default_values
 from hiveacid.table.write.driver_reads import may_read_in_driver
 from hiveacid.table.write.publish import WriteReport
 from hiveacid.table.write.surrogate_keys import KeysOfStatement
+from hiveacid.table.write.update_delete import reads_table
 from hiveacid.table.write.write_conflicts import (
     insert_lock_type,
-    reads_table,
     require_fresh_rows,
     require_no_missed_commits,
 )

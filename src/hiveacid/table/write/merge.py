@@ -90,8 +90,8 @@ from hiveacid.table.write.merge_of_copies import (
 )
 from hiveacid.table.write.publish import WriteReport
 from hiveacid.table.write.surrogate_keys import KeyMaker, KeysOfStatement, no_key
-from hiveacid.table.write.update_delete import ChangesByJob, check_assignments, write_changes
-from hiveacid.table.write.write_conflicts import reads_table, run_with_retry
+from hiveacid.table.write.update_delete import ChangesByJob, check_assignments, reads_table, write_changes
+from hiveacid.table.write.write_conflicts import run_with_retry
 from hiveacid.transactions.transaction import Transaction
 
 LARGE = 32 << 20

@@ -28,7 +28,7 @@ from hiveacid.spark.predicates.column_conditions import condition_rows
 from hiveacid.spark.session.bound_plans import filter_rows, qualifier_of
 from hiveacid.spark.session.classic_session import plan_of
 from hiveacid.spark.session.error_translation import translate_errors
-from hiveacid.spark.session.running_jobs_and_plans import note_sources
+from hiveacid.spark.session.running_jobs_and_plans import note_sources, reads_from
 from hiveacid.spark.write.changes_of_arrow_rows import (
     ASSIGNABLE_TYPES,
     RowChange,
@@ -48,6 +48,7 @@ from hiveacid.spark.write.staged_files import StagedKind, list_staged_files
 from hiveacid.spark.write.update_delete_merge_rows import changed_rows
 from hiveacid.table.codec_and_writer_options import writer_options
 from hiveacid.table.context import Context
+from hiveacid.table.partitions import partitions_of
 from hiveacid.table.read.table_snapshot import TableSnapshot, list_snapshot
 from hiveacid.table.write import output_directories
 from hiveacid.table.write.arrow_staging import Changes, SelectedChanges, StagedOutput
@@ -64,7 +65,6 @@ from hiveacid.table.write.merge_of_copies import CopiedRows, CopyingClause, rows
 from hiveacid.table.write.publish import WriteReport
 from hiveacid.table.write.surrogate_keys import KeysOfStatement
 from hiveacid.table.write.write_conflicts import (
-    reads_table,
     require_no_silent_conflict,
     run_with_retry,
 )
@@ -369,6 +369,13 @@ def replace_rows(
     return run_with_retry(
         context, name, "OVERWRITE", joined, statement.run, exclusive=True, is_stale=is_stale
     )
+
+
+def reads_table(context: Context, name: TableName, frame: DataFrame) -> bool:
+    """Tell whether the rows of a DataFrame come from a table, as it was when the DataFrame was made."""
+    table = context.require(name)
+    locations = [partition.location for partition in partitions_of(context, table) or ()]
+    return reads_from(frame, name, [table.location, *locations])
 
 
 @dataclass(frozen=True)

@@ -11,8 +11,6 @@ from dataclasses import replace
 from functools import partial
 from typing import TypeVar
 
-from pyspark.sql import DataFrame
-
 from hiveacid.config import Settings, setting_definitions
 from hiveacid.config.property_definitions import PARTITIONS_DROPPED
 from hiveacid.core.format.acid_columns import AcidColumn
@@ -34,10 +32,8 @@ from hiveacid.orc.tail import read_tail
 from hiveacid.ports.file_system import FileSystem
 from hiveacid.ports.store import TransactionStore
 from hiveacid.ports.transactions import Operation, Start, current_write_ids_of
-from hiveacid.spark.session.running_jobs_and_plans import reads_from
 from hiveacid.storage.snapshot_locations import id_property
 from hiveacid.table.context import Context, WriterContext
-from hiveacid.table.partitions import partitions_of
 from hiveacid.table.write.publish import WriteReport
 from hiveacid.transactions.transaction import Transaction
 
@@ -246,7 +242,7 @@ def run_with_retry(
     ``acid.transaction()`` (``joined``) the first conflict raises WriteConflictError. ``exclusive``: wait for other
     writers even if ``hive.txn.xlock.write`` is false. Such a statement depends on rows that others insert. Inside
     ``acid.transaction()`` it raises WriteConflictError if the snapshot lacks commits of the table. ``is_stale``: tells whether
-    the caller brings rows that it read from the table before (`reads_table`). With them a retry, or a statement that waited for
+    the caller brings rows that it read from the table before (`update_delete.reads_table`). With them a retry, or a statement that waited for
     the lock of another one, would undo the other writer's change, and raises WriteConflictError.
     """
     if joined is not None:
@@ -277,13 +273,6 @@ def _run_once(
         require_fresh_rows(txn, is_stale)
         report = run(table, txn)
     return replace(report, retries=retries)
-
-
-def reads_table(context: Context, name: TableName, frame: DataFrame) -> bool:
-    """Tell whether the rows of a DataFrame come from a table, as it was when the DataFrame was made."""
-    table = context.require(name)
-    locations = [partition.location for partition in partitions_of(context, table) or ()]
-    return reads_from(frame, name, [table.location, *locations])
 
 
 def require_fresh_rows(txn: Transaction, is_stale: Callable[[], bool]) -> None:
