@@ -522,7 +522,7 @@ def existing_partitions(
 def misplaced_partition(changes: CatalogChanges, existing: ExistingPartitions) -> str | None:
     """Return the reason why a new partition conflicts with an existing one at another location, None if there is none."""
     reasons = (_first_misplaced(name, new, existing[name]) for name, new in _by_table(changes).items())
-    return next((reason for reason in reasons if reason is not None), None)
+    return next(filter(None, reasons), None)
 
 
 def _first_misplaced(
@@ -541,8 +541,7 @@ def apply_changes(
 ) -> None:
     """Apply the changes; new partitions of tables that were dropped meanwhile are ignored.
 
-    ``existing``: the result of :func:`existing_partitions`. If another client creates one of the partitions after that call,
-    the commit fails and is repeated.
+    ``existing``: of `existing_partitions`. If another client creates one of them later, the commit fails and is repeated.
     """
     told = {one.table for one in changes.records}  # of an adopted table, nothing is told
     for definition in changes.tables:
@@ -552,14 +551,12 @@ def apply_changes(
         refusals.require_same_table(old_row, definition)
         _replace(database, connection, old_row, definition)
     for name in dict.fromkeys(name for name, _ in changes.dropped):
-        _drop_partitions(
-            connection, name, [partition for table, partition in changes.dropped if table == name]
-        )
+        dropped = [partition for table, partition in changes.dropped if table == name]
+        _drop_partitions(connection, name, dropped)
     for name, new_partitions in _by_table(changes).items():
-        text = connection.scalar(_TABLE, table_parameters(name))
+        text, new = connection.scalar(_TABLE, table_parameters(name)), _by_digest(new_partitions)
         if text is not None:
-            table = table_of(text, database.locations)
-            _insert_partitions(database, connection, table, _by_digest(new_partitions), existing[name])
+            _insert_partitions(database, connection, table_of(text, database.locations), new, existing[name])
 
 
 def _by_table(changes: CatalogChanges) -> dict[TableName, list[Partition]]:
