@@ -459,10 +459,11 @@ class Transactions:
             elif begun.lock is not None:
                 txn.record_begun(Begun(begun.txn_id, begun.lock))
                 txn.wait_for(begun.lock, start.locks)
+                waiting = txn
                 if begun.before:
                     txn = self._replace_after_wait(txn, begun, start, kind)
                     opened.append(txn)
-                txn.waited = True
+                txn.waited = not begun.before or txn is not waiting
         except BaseException as error:  # Ctrl-C may come anywhere
             txn.abort(str(error)[:200])
             raise

@@ -8,6 +8,7 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from types import FrameType
 
 import pytest
@@ -555,4 +556,45 @@ def test_a_failed_statement_that_published_nothing_leaves_no_aborted_write_id(
         fail(publishing=True)
     assert store.aborted_write_ids(table) == (2,)
     assert store.aborted_write_ids(table, may_come=True) == ()
+    transactions.heartbeats.close()
+
+
+class LikeMetastore(MemoryStore):
+    """A store that keeps the write ids from before a wait, as a metastore's adapter."""
+
+    def begin_txn(
+        self,
+        client: Client,
+        start: Start = Start(),  # noqa: B008
+        kind: TxnKind = TxnKind.DEFAULT,
+    ) -> Begun:
+        begun = super().begin_txn(client, start, kind)
+        if begun.lock is None or begun.lock.state is LockState.ACQUIRED:
+            return begun
+        return replace(begun, before=self.valid_write_ids(self.valid_txns(), start.tables))
+
+
+@pytest.mark.parametrize("kind", [MemoryStore, LikeMetastore])
+@pytest.mark.parametrize("commits", [True, False])
+def test_a_transaction_knows_that_it_waited_for_another_writer(
+    kind: type[MemoryStore], *, commits: bool
+) -> None:
+    """Rows that its statement read before may be stale. With write ids from before the wait it knows whether others committed."""
+    store = kind(clock=ManualClock())
+    table = TableName("default", "t")
+    start = Start((LockComponent(LockType.EXCL_WRITE, "default", "t"),), (table,), (table,))
+    first = store.begin_txn(CLIENT, start)
+
+    class Waiting(ManualClock):
+        def sleep(self, seconds: float) -> None:
+            super().sleep(seconds)
+            store.commit_txn(first.txn_id) if commits else store.abort_txns([first.txn_id], "enough")
+
+    transactions = Transactions(store, Heartbeats(store, 60), Waiting(), CLIENT)
+    second = transactions.begin(SETTINGS, start=start)
+    assert second.waited is (commits or kind is MemoryStore)
+    second.abort("enough")
+    third = transactions.begin(SETTINGS, start=start)
+    assert not third.waited
+    third.abort("enough")
     transactions.heartbeats.close()
