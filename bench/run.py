@@ -41,8 +41,8 @@ import hiveacid
 from support.servers.spark_cluster import cluster
 
 SECTIONS = ("read", "write", "fixed", "small", "growth", "planning", "cases", "arrow")
-_WITHOUT_TASKS = {"arrow"}
-"""What does nothing on a master, and is measured once."""
+_ONCE = {"arrow", "planning", "growth"}
+"""What is measured on the first master only: it does nothing on the executors, or looks at the shape of a curve."""
 RESULTS = Path(__file__).parent / "results"
 
 
@@ -106,7 +106,9 @@ def main() -> None:
         results, failed = found, failed + missing
     show(console, results)
     charts(results, arguments.results)
-    console.print(f"== {arguments.results}/bench.json and charts")
+    console.print(
+        f"== {arguments.results}/bench.json and charts; bench/speed_page.py puts them into docs/speed.md"
+    )
     if failed:
         sys.exit(f"these sections ended in an error: {', '.join(failed)}")
 
@@ -138,7 +140,7 @@ def measured_on(
             arguments.runs,
         )
         for section in arguments.sections.split(","):
-            if section in _WITHOUT_TASKS and before:
+            if section in _ONCE and before:
                 continue
             console.print(f"== {section}, {master}: {arguments.rows:,} rows")
             try:
