@@ -15,7 +15,7 @@ from pathlib import Path
 
 from sqlalchemy import create_engine, text
 
-from hiveacid.stores.refusals import Limits
+from hiveacid.stores.limits import Limits
 from hiveacid.stores.sql.dialects.postgres import PostgresDialect
 from hiveacid.stores.sql.store import SqlStore
 from support.history.client import Workload

@@ -30,7 +30,7 @@ from hiveacid.errors import (
 )
 from hiveacid.ports.clock import Clock, SystemClock
 from hiveacid.ports.transactions import Begun, Operation, Start, TxnKind
-from hiveacid.stores.refusals import Limits
+from hiveacid.stores.limits import Limits
 from hiveacid.stores.sql.database import Database
 from hiveacid.stores.sql.schema import METADATA
 from hiveacid.stores.sql.store import MIGRATIONS, SqlStore, migrate

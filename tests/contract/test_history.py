@@ -15,7 +15,7 @@ from histories import history
 
 from hiveacid.config import Settings
 from hiveacid.ports.transactions import Begun, Client, Start, TxnKind
-from hiveacid.stores.refusals import Limits
+from hiveacid.stores.limits import Limits
 from support.history.__main__ import main
 from support.history.anomalies import AnomalyKind
 from support.history.client import HistoryClient, Workload

@@ -30,7 +30,7 @@ from hiveacid.errors import (
 from hiveacid.ports.catalog import CatalogChanges
 from hiveacid.ports.clock import SystemClock
 from hiveacid.ports.transactions import Operation, Remains, Start, TxnKind
-from hiveacid.stores.refusals import Limits
+from hiveacid.stores.limits import Limits
 from hiveacid.stores.sql import file_records
 from hiveacid.stores.sql.database import Database
 from hiveacid.stores.sql.dialects import Durability, ErrorKind

@@ -18,7 +18,7 @@ from hive_server import HiveServers
 import hiveacid
 from hiveacid.core.model import TableName
 from hiveacid.errors import CommitStateUnknownError, HiveAcidError, StoreUnavailableError
-from hiveacid.stores.refusals import RetryDeadlines
+from hiveacid.stores.limits import RetryDeadlines
 from support.exhaustive import COUNT, steady_seed
 
 if TYPE_CHECKING:

@@ -34,11 +34,10 @@ from hiveacid.table.compaction.write_compacted_files import (
 )
 from hiveacid.table.context import Context
 from hiveacid.table.definition import exclusive_table, put_definition
-from hiveacid.table.partitions import PartitionValues, partition_name, partitions_of
+from hiveacid.table.partitions import PartitionValues, partition_name, partitions_of, require_no_leftovers
 from hiveacid.table.tags import require_no_tags
 from hiveacid.table.write import output_directories
 from hiveacid.table.write.constraints import require_defaults_fit, require_evaluable
-from hiveacid.table.write.write_conflicts import require_no_leftovers
 from hiveacid.transactions.transaction import Transaction
 
 

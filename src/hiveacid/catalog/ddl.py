@@ -65,11 +65,16 @@ from hiveacid.table.definition import (
     lock_of_location,
     put_definition,
 )
-from hiveacid.table.partitions import PartitionValues, partition_name, partitions_of, static_values
+from hiveacid.table.partitions import (
+    PartitionValues,
+    partition_name,
+    partitions_of,
+    require_no_leftovers,
+    static_values,
+)
 from hiveacid.table.tags import require_no_tags
 from hiveacid.table.write.insert import InsertOptions, empty_partitions, insert_lock, write_rows
 from hiveacid.table.write.load import LoadOptions, load
-from hiveacid.table.write.write_conflicts import require_no_leftovers
 from hiveacid.transactions.transaction import Transaction
 
 Spec = Mapping[str, object]

@@ -40,7 +40,7 @@ def open_store(
         raise ConfigError(
             "warehouse= is missing: the directory that tables are kept in; or store= of a Hive Metastore"
         )
-    from hiveacid.stores.refusals import Limits  # noqa: PLC0415 - SQLAlchemy only when it is needed
+    from hiveacid.stores.limits import Limits  # noqa: PLC0415 - SQLAlchemy only when it is needed
     from hiveacid.stores.sql.dialects.sqlite import protect_directory, sqlite_url  # noqa: PLC0415
     from hiveacid.stores.sql.store import SqlStore  # noqa: PLC0415
 
@@ -160,7 +160,7 @@ def _open_metastore(
     warehouse: str | None, store: str, settings: Settings, clock: Clock
 ) -> tuple[WarehouseStore, str]:
     from hiveacid.stores.hms.store import MetastoreStore  # noqa: PLC0415 - slow; only metastores need it
-    from hiveacid.stores.refusals import Limits  # noqa: PLC0415
+    from hiveacid.stores.limits import Limits  # noqa: PLC0415
 
     opened = MetastoreStore(store, clock=clock, limits=Limits.of(settings), owner=this_client().user)
     try:

@@ -6,6 +6,7 @@
 - ``snapshot``: the directories and files of a listing that a snapshot reads
 - ``transactions``: lock rules, write conflicts, states, commit records
 - ``compaction``: when and what to compact, and what may be deleted
+- ``read_costs``: who reads the rows that a statement changes
 - ``predicates``: conditions on columns as trees of comparisons, and what bounds of values say about them
 
 Invariants: a function's result depends on its arguments only, so that every rule is tested without a store or Spark.

@@ -4,7 +4,8 @@
 travel, change feed), ``write`` (INSERT, UPDATE, DELETE, MERGE, LOAD DATA, streams), ``compaction``, ``cleaning`` and ``check``.
 ``arrow_read`` reads rows by Arrow. ``context`` holds what every operation needs of the connection, ``connection_caches`` what
 it keeps. ``codec_and_writer_options`` chooses layout level and codec. ``definition`` changes a table's definition, and
-``partitions`` finds its partitions.
+``partitions`` finds its partitions, and refuses rows
+where a new one is to be.
 
 Invariants: every operation runs in a transaction, its own or the caller's. Files are written first and the store commits
 last, so an aborted operation leaves only files that no reader sees. A lock is taken before the snapshot that the

@@ -19,7 +19,7 @@ from random import Random
 
 from hiveacid.config import Settings
 from hiveacid.errors import StoreError
-from hiveacid.stores.refusals import Limits
+from hiveacid.stores.limits import Limits
 from hiveacid.stores.sql.store import SqlStore
 from support.history.client import HistoryClient, Workload
 from support.history.planted import with_bug

@@ -36,7 +36,7 @@ from hiveacid.core.transactions.states import TransactionState
 from hiveacid.ports.clock import Clock, SystemClock
 from hiveacid.ports.transactions import Client, TxnKind
 from hiveacid.stores import refusals
-from hiveacid.stores.refusals import Limits
+from hiveacid.stores.limits import Limits
 
 _Args = ParamSpec("_Args")
 _Answer = TypeVar("_Answer")

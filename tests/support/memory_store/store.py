@@ -46,7 +46,7 @@ from hiveacid.ports.transactions import (
     Written,
 )
 from hiveacid.stores import refusals
-from hiveacid.stores.refusals import LATEST_WRITER
+from hiveacid.stores.limits import LATEST_WRITER
 from support.memory_store.catalog import MemoryCatalog
 from support.memory_store.compaction_queue import MemoryCompactionQueue
 from support.memory_store.figures import MemoryFigures

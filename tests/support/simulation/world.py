@@ -24,7 +24,7 @@ from hiveacid.errors import HiveAcidError
 from hiveacid.ports.catalog import CatalogChanges
 from hiveacid.ports.transactions import TxnKind
 from hiveacid.storage.snapshot_locations import select_location
-from hiveacid.stores.refusals import Limits
+from hiveacid.stores.limits import Limits
 from support.memory_store.store import MemoryStore
 from support.samples import ORC
 from support.simulation.files import MemoryFileSystem

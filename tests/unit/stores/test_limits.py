@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from hiveacid.core.model import TxnId
-from hiveacid.stores.refusals import RetryDeadlines
+from hiveacid.stores.limits import RetryDeadlines
 from support.clock import ManualClock
 
 

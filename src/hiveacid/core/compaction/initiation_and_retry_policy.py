@@ -3,7 +3,7 @@
 Rules: Hive 4's ``Initiator``, ``TableOptimizer`` and ``CompactorUtil.determineCompactionType``. The first question,
 whether it may be compacted now, needs the queue only. The second, whether it pays, needs a listing.
 
-This module counts failed jobs. `stores.refusals.Limits.max_lost_workers` limits how often a job is queued again because
+This module counts failed jobs. `stores.limits.Limits.max_lost_workers` limits how often a job is queued again because
 its worker was lost.
 
 Quiet hours are the windows of the day, or of some days, in which automatic major compactions may start: ``22:00-06:00``,

@@ -1,4 +1,4 @@
-"""Plan of a scan: the files that a snapshot reads, how to read each, and who reads them for a statement.
+"""Plan of a scan: the files that a snapshot reads, and how to read each.
 
 Spark's scan, reads by Arrow, the stream source and compactions execute it. Functions of the caller tell what a listing does
 not: how many bytes of a growing file were flushed, and how many rows an original file has.
@@ -7,8 +7,6 @@ Original files have no ACID columns: they were written before a table's conversi
 row ids follow ``OrcRawRecordMerger.OriginalReaderPair`` and ``AcidUtils``. The write id is 0 in the root of a table or
 partition, and the directory's id in a base or delta. The bucket comes from the file's name. Row ids continue through all
 files of one bucket in the order of their paths, those in HIVE_UNION_SUBDIR_n included.
-
-The rows that a statement changes are read by the driver, by tasks in Python on executors, or by a job: whoever needs the least time.
 """
 
 from __future__ import annotations
@@ -16,7 +14,6 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from enum import StrEnum
 from typing import NamedTuple
 
 from hiveacid.core.format.acid_columns import MAX_BUCKET, BucketProperty, KeyBox
@@ -27,14 +24,6 @@ from hiveacid.core.schema.evolution import ColumnMapping
 from hiveacid.core.snapshot.directory_listing import DataFile
 from hiveacid.core.snapshot.selection import AcidDirectory, AcidState
 from hiveacid.errors import BadFileError, FormatError
-
-# Bytes of files in a second, by one processor: an UPDATE of 1 % of 3 million rows with 23 columns (200 MB).
-_ARROW_RATE, _JOB_RATE = 85 << 20, 21 << 20
-_JOB_START = 0.5  # seconds that a job takes, however little it reads
-# A remote file system answers after some time, whoever asks. A small file takes so many requests: length and bytes of its tail,
-# of the file and of delete events.
-_WAIT = 6 * 0.02
-_MOST = 16  # times ``max_bytes``, which the driver never exceeds
 
 
 @dataclass(frozen=True)
@@ -183,65 +172,3 @@ def _originals(
             yield ScanFile(
                 f"{root}/{original.file.path}", original.file, original.file.size, original=original
             )
-
-
-class ReadBy(StrEnum):
-    """Reader of the rows that a statement changes."""
-
-    DRIVER = "driver"
-    EXECUTORS = "executors"
-    JOB = "job"
-
-
-@dataclass(frozen=True)
-class ReadSize:
-    """Number of files, and the bytes that have to be read of them."""
-
-    files: int
-    bytes: int
-
-
-@dataclass(frozen=True)
-class Readers:
-    """Limits of what the driver reads, and facts of those who read the rest.
-
-    The driver has processors, too, and Arrow decodes ORC four times as fast as Spark on each of them. A job has those of all
-    executors, but takes time to begin. Bytes are those to be read, not those of the table.
-
-    ``max_files``, ``max_bytes``: what the driver always reads itself (0 bytes: nothing). ``threads``: of the driver.
-    ``cores``: processors of a job; 0 if they are the driver's own, as with a local master. ``executors``: tasks in Python may read.
-    ``remote_files``: that the driver reads at the same time; 0 if files are local.
-    """
-
-    max_files: int
-    max_bytes: int
-    threads: int
-    cores: int
-    executors: bool = False
-    remote_files: int = 0
-
-    @property
-    def others(self) -> ReadBy:
-        """Return who reads what the driver does not."""
-        return ReadBy.EXECUTORS if self.executors and self.max_bytes else ReadBy.JOB
-
-    def choose(self, size: ReadSize) -> ReadBy:
-        """Return who reads so much in the least time."""
-        if not self.max_bytes or size.files > self.max_files or size.bytes > self.max_bytes * _MOST:
-            return self.others
-        waits = size.files * _WAIT if self.remote_files else 0.0
-        in_driver = waits / max(1, self.remote_files)
-        if not self.cores or (size.bytes <= self.max_bytes and in_driver <= _JOB_START):
-            return ReadBy.DRIVER
-        in_driver += size.bytes / (self.threads * _ARROW_RATE)
-        rate = _ARROW_RATE if self.executors else _JOB_RATE
-        by_others = _JOB_START + (waits + size.bytes / rate) / self.cores
-        return ReadBy.DRIVER if in_driver <= by_others else self.others
-
-
-def column_bytes(rows: int, on_disk: int | None, file: int) -> int:
-    """Return what it takes to read a column of a file, in bytes; at least one for each row, as every value is decoded.
-
-    ``on_disk``: bytes of its streams, by the footer. None if unknown: then no more than the whole ``file``.
-    """
-    return max(rows, file if on_disk is None else min(on_disk, file))

@@ -45,7 +45,7 @@ from hiveacid.sql.native.writer_targets import Target, find_target
 from hiveacid.sql.native.writers import replace_writers
 from hiveacid.sql.session import open_session
 from hiveacid.sql.statements import SPARK_CATALOG, Slice, Statement, administration, table_ref
-from hiveacid.stores.refusals import OF_THE_STORE
+from hiveacid.stores.limits import OF_THE_STORE
 from hiveacid.table.context import HOW_TO_MAKE_TRANSACTIONAL, Context, missing_table
 
 if TYPE_CHECKING:

@@ -30,7 +30,7 @@ from hiveacid.stores.hms.transport import (
     TimedSocket,
     Transport,
 )
-from hiveacid.stores.refusals import RetryDeadlines
+from hiveacid.stores.limits import RetryDeadlines
 
 logger = logging.getLogger(__name__)
 

@@ -43,7 +43,7 @@ from hiveacid.stores.hms.locks import OPERATIONS, MetastoreLocks
 from hiveacid.stores.hms.metastores import capabilities_of, parse_metastore_url
 from hiveacid.stores.hms.thrift_structs import ThriftStruct
 from hiveacid.stores.hms.transactions import MetastoreTransactions, abort_txns, commit_txn
-from hiveacid.stores.refusals import Limits
+from hiveacid.stores.limits import Limits
 
 logger = logging.getLogger(__name__)
 

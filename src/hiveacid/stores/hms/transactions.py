@@ -35,7 +35,8 @@ from hiveacid.stores.hms.client import MetastoreClient
 from hiveacid.stores.hms.definitions import plain_table, without_quotes
 from hiveacid.stores.hms.metastores import Capabilities
 from hiveacid.stores.hms.thrift_structs import ThriftStruct
-from hiveacid.stores.refusals import Limits, ids_given, not_open
+from hiveacid.stores.limits import Limits
+from hiveacid.stores.refusals import ids_given, not_open
 
 logger = logging.getLogger(__name__)
 

@@ -50,7 +50,7 @@ from hiveacid.core.transactions.commit_records import (
 from hiveacid.errors import StreamFencedError, StreamReplayedError
 from hiveacid.ports.transactions import Operation
 from hiveacid.stores import refusals
-from hiveacid.stores.refusals import Limits
+from hiveacid.stores.limits import Limits
 from hiveacid.stores.sql.database import NOW, SqlBase
 from hiveacid.stores.sql.dialects.dialect import NamedRow
 from hiveacid.stores.sql.schema import (

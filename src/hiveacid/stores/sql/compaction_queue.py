@@ -36,7 +36,7 @@ from hiveacid.core.model import TableName, TxnId, WriteId
 from hiveacid.core.transactions import states
 from hiveacid.core.transactions.states import COMPACTION, UNDER_WAY, CompactionState, fire
 from hiveacid.stores import refusals
-from hiveacid.stores.refusals import Limits
+from hiveacid.stores.limits import Limits
 from hiveacid.stores.sql.database import NOW, Database, SqlBase, chunks, write_exactly_once
 from hiveacid.stores.sql.schema import (
     ABORTED,

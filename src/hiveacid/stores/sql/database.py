@@ -54,7 +54,7 @@ from hiveacid.errors import (
     StoreUnavailableError,
 )
 from hiveacid.ports.clock import Clock
-from hiveacid.stores.refusals import Limits, RetryDeadlines
+from hiveacid.stores.limits import Limits, RetryDeadlines
 from hiveacid.stores.sql.dialects import Durability, ErrorKind, database_now, dialect_of
 from hiveacid.stores.sql.schema import ListedPartitions, StoredLocations, idempotency_marks, txns
 

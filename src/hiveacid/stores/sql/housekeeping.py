@@ -21,7 +21,7 @@ from hiveacid.core.transactions.states import TransactionState
 from hiveacid.errors import StorePermissionError
 from hiveacid.ports.transactions import HeartbeatAnswer, Remains
 from hiveacid.stores import refusals
-from hiveacid.stores.refusals import LATEST_WRITER
+from hiveacid.stores.limits import LATEST_WRITER
 from hiveacid.stores.sql import commit_records, compaction_queue
 from hiveacid.stores.sql.catalog import require_table
 from hiveacid.stores.sql.database import ARE_OWN, NOW, Database, SqlBase, chunks, write_exactly_once

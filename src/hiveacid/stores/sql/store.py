@@ -24,7 +24,7 @@ from hiveacid.core.model import Constraint, TableDefinition, TxnId
 from hiveacid.core.schema.location_overlap import STORE_DIRECTORY, STORE_FILE, Place, lies_in
 from hiveacid.errors import CatalogError, ConfigError, MisplacedStoreError, StoreVersionError, first_few
 from hiveacid.ports.clock import Clock, SystemClock
-from hiveacid.stores.refusals import Limits
+from hiveacid.stores.limits import Limits
 from hiveacid.stores.sql.begin_and_commit import BeginTxn, CommitTxn
 from hiveacid.stores.sql.catalog import SqlCatalog
 from hiveacid.stores.sql.commit_records import CommitRecords, Streams

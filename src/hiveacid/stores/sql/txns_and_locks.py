@@ -49,7 +49,7 @@ from hiveacid.core.transactions.locks_and_conflicts import (
 from hiveacid.core.transactions.states import LOCK, TRANSACTION, TransactionState, fire
 from hiveacid.ports.transactions import Client, LockAnswer, LockRow, TxnKind
 from hiveacid.stores import refusals
-from hiveacid.stores.refusals import Limits
+from hiveacid.stores.limits import Limits
 from hiveacid.stores.sql.database import NOW, Database, SqlBase, chunks, write_exactly_once
 from hiveacid.stores.sql.dialects import Durability
 from hiveacid.stores.sql.dialects.dialect import NamedRow

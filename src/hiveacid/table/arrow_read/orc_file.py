@@ -24,9 +24,10 @@ from hiveacid.core.format.acid_columns import KEY_COLUMNS, AcidColumn, Range
 from hiveacid.core.format.names import LayoutLevel
 from hiveacid.core.format.write_id_lists import ValidWriteIdList
 from hiveacid.core.model import TableDefinition, TableKind
+from hiveacid.core.read_costs import column_bytes
 from hiveacid.core.schema.evolution import map_columns, matching
 from hiveacid.core.schema.types import HiveType, Primitive, has_primitive, parse_type
-from hiveacid.core.snapshot.scan_plan import ScanFile, column_bytes
+from hiveacid.core.snapshot.scan_plan import ScanFile
 from hiveacid.errors import BadFileError, HiveAcidError, UnsupportedFeatureError
 from hiveacid.orc.build_delete_bitmap import read_delete_events
 from hiveacid.orc.footer_summary import summarize

@@ -19,7 +19,7 @@ from py4j.java_gateway import JavaObject
 from hiveacid.config import setting_definitions
 from hiveacid.core.model import Partition, TableDefinition, partition_value_shown
 from hiveacid.core.predicates import UNDECIDED, AllOf, Comparison, Operator, Predicate
-from hiveacid.core.snapshot.scan_plan import ReadBy, Readers, ReadSize
+from hiveacid.core.read_costs import ReadBy, Readers, ReadSize
 from hiveacid.errors import BadFileError, CatalogError, StatementError, UnsupportedFeatureError
 from hiveacid.spark.formats.driver_frames import Members, max_bytes_in_driver, members_of
 from hiveacid.spark.predicates.column_conditions import predicate_of, require_char_padding

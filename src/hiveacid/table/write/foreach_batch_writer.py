@@ -25,14 +25,8 @@ from hiveacid.core.transactions.commit_records import (
 from hiveacid.ports.transactions import Operation
 from hiveacid.spark.session.classic_session import in_session
 from hiveacid.spark.write.column_casts import as_stored
-from hiveacid.spark.write.update_delete_merge_rows import (
-    DELETE,
-    OP,
-    UPSERT,
-    columns_to_add,
-    last_changes,
-    query_id,
-)
+from hiveacid.spark.write.last_changes import DELETE, OP, UPSERT, last_changes, query_id
+from hiveacid.spark.write.update_delete_merge_rows import columns_to_add
 from hiveacid.table.context import Context
 from hiveacid.table.definition import add_missing_columns
 from hiveacid.table.write.insert import InsertOptions, insert

@@ -21,10 +21,10 @@ from hiveacid.spark.write.staged_files import StagedFile, StagedKind, TaskReport
 from hiveacid.storage.staging import delete_staging, new_staging_directory
 from hiveacid.table.cleaning.remove_files import remove_aborted
 from hiveacid.table.context import WriterContext
-from hiveacid.table.partitions import PartitionValues, partition_name, partitions_of
+from hiveacid.table.partitions import PartitionValues, partition_name, partitions_of, require_no_leftovers
 from hiveacid.table.read.visible_locations import require_table_of_snapshot
 from hiveacid.table.write.publish import PublishedFiles, WriteReport, publish_transactional, reads_footers
-from hiveacid.table.write.write_conflicts import require_no_leftovers, require_not_overtaken
+from hiveacid.table.write.write_conflicts import require_not_overtaken
 from hiveacid.transactions.transaction import Transaction
 
 

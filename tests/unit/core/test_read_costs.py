@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hiveacid.core.snapshot.scan_plan import ReadBy, Readers, ReadSize, column_bytes
+from hiveacid.core.read_costs import ReadBy, Readers, ReadSize, column_bytes
 
 MB = 1 << 20
 _SIZES = st.builds(ReadSize, st.integers(0, 30_000), st.integers(0, 1 << 40))

@@ -7,7 +7,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from hiveacid.table.write.merge import keys_in_partition
+from hiveacid.table.write.merge_in_driver import keys_in_partition
 
 KEYS = [
     ("k", pa.array([1, 2, 3, 4, None])),
