@@ -59,7 +59,8 @@ def _require_database(context: Context, name: str) -> DatabaseDefinition:
 def drop_database(context: Context, name: str, *, if_exists: bool = False, cascade: bool = False) -> None:
     """Drop an empty database or, with ``cascade``, a database and its tables and views.
 
-    Its default directory goes, too, if it is empty on a local disk; another one is its user's. Nothing is dropped if the files of one table cannot be listed.
+    Its default directory goes, too, if it is empty on a local disk; another one is its user's. Nothing is dropped if
+    the files of one table cannot be listed.
     """
     database = context.catalog.get_database(name)
     if database is None:

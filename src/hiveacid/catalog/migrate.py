@@ -89,8 +89,8 @@ class MigratedTable:
 class Migration:
     """Migration between two stores with the same clock and the same files.
 
-    ``watch``: called with a table, what is done with its directories (``listed``, ``read for ZSTD``), to how many already, and how
-    many there are; with no directories once only the stores have work.
+    ``watch``: called with a table, what is done with its directories (``listed``, ``read for ZSTD``), to how many
+    already, and how many there are; with no directories once only the stores have work.
     """
 
     source: MigrationStore

@@ -128,7 +128,8 @@ def services(
     """Compact and clean in the background, until SIGTERM or SIGINT.
 
     Without --initiator, --workers, --cleaner or --housekeeper, the process runs all of them, with as many workers as
-    hive.compactor.worker.threads says and without a cleaner if hive.compactor.cleaner.on is false. With a Hive Metastore it runs a worker only, because the other services are Hive's. Several processes, on several machines, may
+    hive.compactor.worker.threads says and without a cleaner if hive.compactor.cleaner.on is false. With a Hive
+    Metastore it runs a worker only, because the other services are Hive's. Several processes, on several machines, may
     share a store: no two of them take the same job. The log goes to standard error.
     """
     require_pyspark()

@@ -41,8 +41,8 @@ class Readers:
     executors, but takes time to begin. Bytes are those to be read, not those of the table.
 
     ``max_files``, ``max_bytes``: what the driver always reads itself (0 bytes: nothing). ``threads``: of the driver.
-    ``cores``: processors of a job; 0 if they are the driver's own, as with a local master. ``executors``: tasks in Python may read.
-    ``remote_files``: that the driver reads at the same time; 0 if files are local.
+    ``cores``: processors of a job; 0 if they are the driver's own, as with a local master. ``executors``: tasks in
+    Python may read. ``remote_files``: that the driver reads at the same time; 0 if files are local.
     """
 
     max_files: int

@@ -243,8 +243,9 @@ def read_tail(fs: FileSystem, path: str, size: int, *, lazily: bool = False) -> 
     """Read a file's tail; usually one read of 16 KiB from the end.
 
     ``size``: the file's length in bytes, or less if only a part may be read (``_flush_length``). A size of 0 is an
-    empty file. ``lazily``: damage in the statistics of stripes and in metadata is found when they are asked for. Raises BadFileError for a file that is damaged, cut off or not ORC, UnsupportedFeatureError for the
-    codecs LZO and Brotli, and StorageError.
+    empty file. ``lazily``: damage in the statistics of stripes and in metadata is found when they are asked for. Raises
+    BadFileError for a file that is damaged, cut off or not ORC, UnsupportedFeatureError for the codecs LZO and Brotli,
+    and StorageError.
     """
     if size == 0:
         return OrcTail(path, 0)

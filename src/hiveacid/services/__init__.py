@@ -2,7 +2,8 @@
 
 - The initiator examines tables with new writes and queues the compactions that exceed the thresholds.
 - A worker takes one job of its pool from the queue and carries it out. It does not repeat a failed job: the initiator queues
-  the table again (``core.compaction.initiation_and_retry_policy``). The store queues jobs of lost workers again (``Limits.max_lost_workers``).
+  the table again (``core.compaction.initiation_and_retry_policy``). The store queues jobs of lost workers again
+  (``Limits.max_lost_workers``).
 - The cleaner deletes directories that no open reader needs any more.
 - The housekeeper aborts transactions without a heartbeat, drops old rows of the store, and records figures of tables.
 

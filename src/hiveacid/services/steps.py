@@ -4,8 +4,8 @@ The initiator examines tables with new writes and queues due compactions (Hive's
 compactions of the queue one by one (Hive's ``Worker``). It does not repeat a failed job: the initiator decides when to
 queue it again (`core.compaction.initiation_and_retry_policy`). The jobs of a worker that died go back into the queue. The
 cleaner removes directories that no reader needs any more (Hive's ``Cleaner`` with its two handlers). The housekeeper aborts
-silent transactions, drops old rows of the store (Hive's ``AcidHouseKeeper``) and records figures of tables over time. `runner` pauses
-between steps.
+silent transactions, drops old rows of the store (Hive's ``AcidHouseKeeper``) and records figures of tables over time.
+`runner` pauses between steps.
 """
 
 from __future__ import annotations

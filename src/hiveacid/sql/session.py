@@ -108,8 +108,8 @@ class AcidSession(WarehouseConnection):
     ) -> DataFrame:
         """Run one statement; return its rows.
 
-        ``args``: values for ``:name`` (a mapping) or ``?`` (a sequence) in the text. ``values``: for ``{name}`` in the text, as in
-        Spark's ``sql``; a DataFrame is a table of the statement.
+        ``args``: values for ``:name`` (a mapping) or ``?`` (a sequence) in the text. ``values``: for ``{name}`` in the
+        text, as in Spark's ``sql``; a DataFrame is a table of the statement.
 
         Statements that change rows return one row: num_affected_rows, num_inserted_rows, num_updated_rows,
         num_deleted_rows, write_id (NULL if nothing was written), num_retries (how often it was run again after a write

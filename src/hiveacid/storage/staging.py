@@ -1,6 +1,7 @@
 """Staging: writers fill a hidden directory below the table; publishing gives its files their final names.
 
-Only compactions at layout level hive3 depend on atomic directory renames. Nothing published is visible before its write id commits.
+Only compactions at layout level hive3 depend on atomic directory renames. Nothing published is visible before its write
+id commits.
 """
 
 from __future__ import annotations

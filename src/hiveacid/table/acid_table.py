@@ -70,9 +70,10 @@ class Scan(Displayed):
     """A prepared read; `to_df` takes the snapshot.
 
     ``hint``: a condition that the caller applies to the frame itself, used here only to read less. It refers to the
-    table as ``hint_alias``, and means what it means in ``hint_session`` (default: the connection's). ``count_only``: the caller counts the rows and needs no values.
-    ``subqueries``: conditions on the frame may have correlated subqueries (`spark.read.acid_rows`).
-    ``deleted_rows``: return deleted rows, too, and the column ``ROW__IS__DELETED``.
+    table as ``hint_alias``, and means what it means in ``hint_session`` (default: the connection's). ``count_only``:
+    the caller counts the rows and needs no values. ``subqueries``: conditions on the frame may have correlated
+    subqueries (`spark.read.acid_rows`). ``deleted_rows``: return deleted rows, too, and the column
+    ``ROW__IS__DELETED``.
     """
 
     context: Context
@@ -294,7 +295,8 @@ class AcidTable(Displayed):
     ) -> WriteReport:
         """Insert rows; columns are matched by name. ``partition``: values of static partition columns.
 
-        ``merge_schema``: add the columns of ``frame`` that the table lacks, and use the default, or NULL, for those that ``frame`` lacks.
+        ``merge_schema``: add the columns of ``frame`` that the table lacks, and use the default, or NULL, for those
+        that ``frame`` lacks.
         """
         self._require_writable("insert()")
         _require_frame("insert()", frame)

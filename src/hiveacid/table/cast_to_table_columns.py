@@ -150,8 +150,8 @@ def parse_texts(texts: pa.RecordBatch, columns: tuple[Column, ...]) -> pa.Record
 def cast(values: pa.Array, target: pa.DataType) -> pa.Array:
     """Cast an array and its nested values without loss. Raises ArrowInvalid, SchemaMismatchError.
 
-    The types are text, or those that `require_castable` allows. A time as text may have nine digits of a fraction if the last three are zeros, as Hive prints them. Values below a
-    null struct or outside a slice are ignored.
+    The types are text, or those that `require_castable` allows. A time as text may have nine digits of a fraction if
+    the last three are zeros, as Hive prints them. Values below a null struct or outside a slice are ignored.
     """
     types = pa.types
     if values.type == target:

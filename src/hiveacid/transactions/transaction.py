@@ -172,8 +172,9 @@ class Transaction(Displayed):
         """Raise TransactionAbortedError unless the store still counts the transaction as open, and does so for a while.
 
         Call it after listing a directory. The cleaner keeps the files of open transactions only, so a transaction that
-        slept past its time-out could miss directories without noticing. If the last sign of life may be overdue, another client may
-        abort the transaction just after the answer, so a heartbeat comes first then. It also checks `guard`, which holds the locks.
+        slept past its time-out could miss directories without noticing. If the last sign of life may be overdue,
+        another client may abort the transaction just after the answer, so a heartbeat comes first then. It also checks
+        `guard`, which holds the locks.
         """
         self._require_open()
         if self.guard is not None:
@@ -539,8 +540,8 @@ class Transactions:
     def abort_error(self, txn: Transaction, error: BaseException) -> errors.TransactionAbortedError | None:
         """Return the error to raise if files are missing because the transaction was aborted and cleaned up.
 
-        This happens to a process that slept past the time-out: the cleaner has removed its staged files or its snapshot. None also if
-        the store cannot be asked now.
+        This happens to a process that slept past the time-out: the cleaner has removed its staged files or its
+        snapshot. None also if the store cannot be asked now.
         """
         if not isinstance(error, (errors.StorageError, errors.FormatError)) or txn.ended:
             return None

@@ -87,8 +87,9 @@ def plan_cleaning(
     """Decide which entries in the location of a table or partition may be deleted.
 
     ``write_ids``, ``txns``: as of now. ``high_watermark``: the highest write id that the compaction covered
-    (``CQ_HIGHEST_WRITE_ID``). The caller ensures two conditions: every transaction with a write id up to it had ended, and every open
-    transaction began after that compaction's commit (``CQ_NEXT_TXN_ID`` <= the lowest open transaction id).
+    (``CQ_HIGHEST_WRITE_ID``). The caller ensures two conditions: every transaction with a write id up to it had ended,
+    and every open transaction began after that compaction's commit (``CQ_NEXT_TXN_ID`` <= the lowest open transaction
+    id).
 
     ``min_open_txn_id``: lowest open transaction id, or the next one to be assigned if none is open.
     ``possibly_unseen_txns``: other compactions' transactions that an open transaction may not see as committed.

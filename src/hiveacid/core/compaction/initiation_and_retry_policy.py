@@ -7,8 +7,9 @@ This module counts failed jobs. `stores.limits.Limits.max_lost_workers` limits h
 its worker was lost.
 
 Quiet hours are the windows of the day, or of some days, in which automatic major compactions may start: ``22:00-06:00``,
-``Mon-Fri 22:00-05:30, Sat-Sun 00:00-24:00 Europe/Berlin`` and ``always`` are texts of them. A window that ends at or before its beginning
-ends on the next day, and belongs to the day on which it begins. Without a time zone at the end, times are in UTC.
+``Mon-Fri 22:00-05:30, Sat-Sun 00:00-24:00 Europe/Berlin`` and ``always`` are texts of them. A window that ends at or
+before its beginning ends on the next day, and belongs to the day on which it begins. Without a time zone at the end,
+times are in UTC.
 """
 
 from __future__ import annotations
@@ -164,8 +165,8 @@ class LocationSizes:
     """Sizes at a location: bytes of the base (or the original files) and of all deltas, delete deltas included.
 
     ``deltas``: number of directories, delete deltas included. ``old_bases``: an obsolete base is not deleted yet.
-    ``small_deltas`` (smaller than a hundredth of the base) and ``obsolete_deltas`` are only metrics for operators. ``base_written``,
-    ``oldest_delta``: times (ms; 0: unknown) of the base's newest and of the deltas' oldest file.
+    ``small_deltas`` (smaller than a hundredth of the base) and ``obsolete_deltas`` are only metrics for operators.
+    ``base_written``, ``oldest_delta``: times (ms; 0: unknown) of the base's newest and of the deltas' oldest file.
     """
 
     base_bytes: int
@@ -182,8 +183,8 @@ class LocationSizes:
 class Decision:
     """Compact (``kind``) or not (None), and why.
 
-    ``noted``: the queue records it as "did not initiate". ``again``: the time (ms) at which the decision may be another one although
-    nothing was written.
+    ``noted``: the queue records it as "did not initiate". ``again``: the time (ms) at which the decision may be another
+    one although nothing was written.
     """
 
     kind: CompactionKind | None

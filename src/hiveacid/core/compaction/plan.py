@@ -4,7 +4,8 @@ Rules: Hive's ``Worker`` ("not enough to compact"), ``AcidUtils.OutputPath`` nam
 
 Each file of a bucket is in key order. A base and large deltas often have disjoint key ranges, because write ids ascend.
 Their rows stay in order if they are read and written file by file. The remaining files, mostly small deltas with higher
-keys, are sorted. The choice relies on the key ranges of the files: ``orc.key_order`` checks the order of the rows that were written.
+keys, are sorted. The choice relies on the key ranges of the files: ``orc.key_order`` checks the order of the rows that
+were written.
 """
 
 from __future__ import annotations

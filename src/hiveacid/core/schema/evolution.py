@@ -7,9 +7,9 @@ of ORC files by position, Hive 3 by name (without case). All of them match field
 results in different versions of Hive is an error.
 
 ALTER TABLE may rename, comment, widen, move or add a column if every file, also of a statement that still runs,
-gives each column its values. Columns of text files are found by position, those of Parquet and Avro files by name. Any other change
-is refused, as Hive refuses it (``AlterTableChangeColumnOperation``, ``AlterTableReplaceColumnsOperation``, the metastore's rule
-of compatible types) or, where Hive does not, because columns would show NULL or values of others.
+gives each column its values. Columns of text files are found by position, those of Parquet and Avro files by name. Any
+other change is refused, as Hive refuses it (``AlterTableChangeColumnOperation``, ``AlterTableReplaceColumnsOperation``,
+the metastore's rule of compatible types) or, where Hive does not, because columns would show NULL or values of others.
 """
 
 from __future__ import annotations
@@ -301,8 +301,8 @@ def replace_columns(table: TableDefinition, level: LayoutLevel, columns: Sequenc
 def drop_columns(table: TableDefinition, names: Sequence[str], *, if_exists: bool) -> TableDefinition:
     """Return the definition without columns; that is possible only for those that it lacks already, with ``if_exists``.
 
-    Raises NoSuchColumnError, SchemaMismatchError, UnsupportedFeatureError. Files keep a dropped column: by position the ones behind
-    it would show its values, and by name a later one of that name would.
+    Raises NoSuchColumnError, SchemaMismatchError, UnsupportedFeatureError. Files keep a dropped column: by position the
+    ones behind it would show its values, and by name a later one of that name would.
     """
     present = [name for name in names if name in table.column_names]
     if not if_exists or present:

@@ -1,8 +1,8 @@
 """Surrogate keys: the default SURROGATE_KEY(), whose numbers are unique in a table without coordination.
 
-A key is write id, task and number of the row in its task, side by side in 64 bits (Hive's ``GenericUDFSurrogateKey``, HIVE-20536).
-Hive gives the same keys to two statements of one transaction. Here a statement that is not alone in its transaction has a part of
-the task's bits for its number.
+A key is write id, task and number of the row in its task, side by side in 64 bits (Hive's ``GenericUDFSurrogateKey``,
+HIVE-20536). Hive gives the same keys to two statements of one transaction. Here a statement that is not alone in its
+transaction has a part of the task's bits for its number.
 """
 
 from __future__ import annotations
@@ -77,8 +77,8 @@ class SurrogateKey:
     ) -> KeySequence | None:
         """Return the keys of a statement; None if write id or statement have too few bits.
 
-        ``statement``: its number among those of the transaction, None if it is alone. ``clause``: its number among the ``clauses``
-        of a MERGE that make keys, each of which counts its own rows.
+        ``statement``: its number among those of the transaction, None if it is alone. ``clause``: its number among the
+        ``clauses`` of a MERGE that make keys, each of which counts its own rows.
         """
         statement_bits = 0 if statement is None else self.task_bits * 3 // 8
         clause_bits = (clauses - 1).bit_length()

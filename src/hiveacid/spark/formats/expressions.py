@@ -164,8 +164,8 @@ def _from_java(frame: DataFrame, made: JavaObject) -> DataFrame:
 def expand_stars(expression: Expression, relations: Mapping[Qualifier, Sequence[str]]) -> Expression:
     """Return the expression with column names in place of stars. Stars in subqueries stay.
 
-    ``relations``: column names by qualifier. Raises StatementError for a star with EXCEPT, and for a star in a Column; ConfigError for a
-    bare value: PySpark's own error would not say which one.
+    ``relations``: column names by qualifier. Raises StatementError for a star with EXCEPT, and for a star in a Column;
+    ConfigError for a bare value: PySpark's own error would not say which one.
     """
     given: object = expression
     if given is None or isinstance(given, (int, float, Decimal, date, bytes)):

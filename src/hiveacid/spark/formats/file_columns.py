@@ -75,8 +75,9 @@ def table_columns(
 
     ORC would look for a pushed ``row.id`` inside the struct ``row`` of an ACID file, and skip rows by the statistics of the
     field ``id`` of a user's own column ``row``. Beside such a column no field is a plain path, so that no session, whatever
-    its settings are when the plan runs, pushes a comparison of one down. Nor is a column of a flat file that has values of another
-    type: Spark would cast the value that it is compared with to that type (``OrcFilters.castLiteralValue``), which fails for texts.
+    its settings are when the plan runs, pushes a comparison of one down. Nor is a column of a flat file that has values
+    of another type: Spark would cast the value that it is compared with to that type (``OrcFilters.castLiteralValue``),
+    which fails for texts.
     """
     misread = prefix and any(f"{source.name}.".lower() == prefix for source in mapping.columns)
 
@@ -202,7 +203,8 @@ def partition_values_as_text(
 ) -> dict[str, str | None]:
     """Return partition values as canonical texts ('01' for an INT column becomes '1').
 
-    None: NULL, the empty text, and the name of the default partition that SHOW PARTITIONS prints. Raises SchemaMismatchError, or Spark's error, for a value that is not of its type.
+    None: NULL, the empty text, and the name of the default partition that SHOW PARTITIONS prints. Raises
+    SchemaMismatchError, or Spark's error, for a value that is not of its type.
     """
     values = {name: None if value == DEFAULT_PARTITION else value for name, value in values.items()}
     plain = {name: _plain_text(value, columns[name].type) for name, value in values.items()}

@@ -1,6 +1,7 @@
 """Files without ACID columns: insert-only and plain tables, and what Hive calls original files.
 
-A column mapping (``core.schema.evolution``) relates the columns of an ORC file to the table's; Parquet columns are matched by name.
+A column mapping (``core.schema.evolution``) relates the columns of an ORC file to the table's; Parquet columns are
+matched by name.
 
 Timestamps are wall-clock times to Hive. ORC and Parquet files keep them in the time zone of the JVM that wrote them.
 Readers assume their own zone (``spark.formats.file_columns``). Text files keep them as they are shown.
@@ -36,7 +37,8 @@ from hiveacid.spark.write.staged_files import TaskReport
 from hiveacid.spark.write.write_tasks import save_frame
 
 _SOURCES = "org.apache.spark.sql.execution.datasources"
-# Names of classes, as of ORC's: ``spark.sql.sources.useV1SourceList`` would turn the short ones into sources without ``_metadata``.
+# Names of classes, as of ORC's: ``spark.sql.sources.useV1SourceList`` would turn the short ones into sources without
+# ``_metadata``.
 PARQUET, TEXT = f"{_SOURCES}.parquet.ParquetFileFormat", f"{_SOURCES}.text.TextFileFormat"
 _CALENDAR = {"datetimeRebaseMode": "CORRECTED", "int96RebaseMode": "CORRECTED"}
 # Hive 3.1 reads timestamps as INT96 only and decimals as bytes only; its lists and maps are Spark's legacy ones.

@@ -56,10 +56,10 @@ class Relation:
     """A table's name in a query.
 
     ``parts``: lower case, without quotes. ``start``, ``end`` (excluded): offsets of the name in code points.
-    ``name``: the last part as written. ``node``: the name, with AS OF, in the plan. ``alias``: the node of an alias directly above
-    it. ``condition``: the WHERE that all its rows go through first, unless it may refer to other tables. ``count_only``: all
-    of the query is a count of its rows. ``derived``: the node of the derived table around it. ``changes``: the node of a clause
-    CHANGES FROM behind the name, which Spark has since 4.2.
+    ``name``: the last part as written. ``node``: the name, with AS OF, in the plan. ``alias``: the node of an alias
+    directly above it. ``condition``: the WHERE that all its rows go through first, unless it may refer to other tables.
+    ``count_only``: all of the query is a count of its rows. ``derived``: the node of the derived table around it.
+    ``changes``: the node of a clause CHANGES FROM behind the name, which Spark has since 4.2.
     """
 
     parts: tuple[str, ...]

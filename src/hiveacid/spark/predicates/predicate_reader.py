@@ -51,8 +51,8 @@ class PredicateReader:
     """Reader of conditions that Spark has analysed on a table, or on a frame with its columns.
 
     Parts that are not comparisons of a column with constants become `UNDECIDED`. Among these are subqueries, functions that
-    are not deterministic, and those that depend on the time or the user. ``subquery`` returns the predicate of ``… IN (SELECT …)``.
-    ``field_of`` returns the column of a reference (default: that of its name).
+    are not deterministic, and those that depend on the time or the user. ``subquery`` returns the predicate of ``… IN
+    (SELECT …)``. ``field_of`` returns the column of a reference (default: that of its name).
     """
 
     def __init__(

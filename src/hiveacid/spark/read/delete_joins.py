@@ -8,7 +8,8 @@ Newest row versions of ACID v1 (Hive 0.13 to 2.x), which keeps update events bes
 transaction; within one transaction a delete, then the highest statement id. Instead of sorting all rows, the scan gathers the
 events alone, and drops each row for whose key a newer event exists.
 
-Rows with their deletion state (Hive 4's ``acid.fetch.deleted.rows``) are all rows, each with the event of its key, if there is one.
+Rows with their deletion state (Hive 4's ``acid.fetch.deleted.rows``) are all rows, each with the event of its key, if
+there is one.
 """
 
 from __future__ import annotations

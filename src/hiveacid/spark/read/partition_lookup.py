@@ -1,8 +1,8 @@
 """Partition and partition columns of a row: literals, a lookup of its file's path, or parts of that path.
 
 Nothing can be added to the columns of an ACID file (``spark.read.acid_rows``), so that Spark's own partition columns
-cannot be used. A path also tells the directory and the statement id of a row. A lookup in a hash table of paths keeps the generated code short: the JVM does not compile long
-methods.
+cannot be used. A path also tells the directory and the statement id of a row. A lookup in a hash table of paths keeps
+the generated code short: the JVM does not compile long methods.
 """
 
 from __future__ import annotations

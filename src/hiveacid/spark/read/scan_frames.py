@@ -75,9 +75,10 @@ def scan(
 ) -> DataFrame:
     """Return user columns, partition columns, ``ROW__ID`` and ``INPUT__FILE__NAME`` of the live rows.
 
-    ``bounds``: of the delete events, None if there are none. ``current`` adds the current write id of each row, which compaction keeps. Columns keep the table's order, and
-    Spark prunes unused ones. ``count_only``: only the number of rows is right, and selecting a value fails; the scan then
-    takes the number of rows from the footers of all files that no delete event can match.
+    ``bounds``: of the delete events, None if there are none. ``current`` adds the current write id of each row, which
+    compaction keeps. Columns keep the table's order, and Spark prunes unused ones. ``count_only``: only the number of
+    rows is right, and selecting a value fails; the scan then takes the number of rows from the footers of all files
+    that no delete event can match.
     """
     if source.table.kind is not TableKind.FULL_ACID:
         return _flat_scan(source, locations)

@@ -47,7 +47,8 @@ class ScanSource:
     ``plans``: of its locations. ``arguments``: returns ORC search-argument options for files of
     a mapping. ``delete_bitmap``: returns the delete bitmap of locations, None where a delete join is needed.
     ``memo``: results that follow from the locations of the scan and ``plans`` alone. ``index_ahead``: returns Spark's file
-    index of a group if it was made ahead, else None. ``subqueries``: conditions on the rows may have correlated subqueries (`acid_rows`).
+    index of a group if it was made ahead, else None. ``subqueries``: conditions on the rows may have correlated
+    subqueries (`acid_rows`).
     """
 
     env: SparkEnvironment

@@ -42,8 +42,8 @@ def last_changes(
 
     ``change_type``: the column with the kind of change; None if all rows are upserts. ``sequence_by``: the column that
     orders the changes of a key. ``stored``: the table's column of that name, whose type orders them first, as it does across
-    batches: 9 comes before 10 even if the frame has texts. Reading the rows raises DataError for an unknown kind of change, and for several changes
-    of one key without an order.
+    batches: 9 comes before 10 even if the frame has texts. Reading the rows raises DataError for an unknown kind of
+    change, and for several changes of one key without an order.
     """
     action: SparkColumn = F.lit(UPSERT)
     if change_type is not None:

@@ -52,8 +52,8 @@ _ID_PARTS = [f"__id.{part}" for part in ROW_ID_PARTS]
 _SHUFFLE = "__h"
 _EVENT = "__e"  # DELETE, UPDATED or INSERTED: rows of one event, partition and bucket meet in one task
 # A bucket property has room for 4,096 buckets (``BucketCodec``). Tasks whose numbers are 4,096 apart never write one
-# directory: there are fewer tasks (INSERT, ``spark.write.write_tasks``), or the bucket is the group (`buckets_by_group`). Two files of
-# one bucket would fail the statement before its commit (``table.write.publish``).
+# directory: there are fewer tasks (INSERT, ``spark.write.write_tasks``), or the bucket is the group
+# (`buckets_by_group`). Two files of one bucket would fail the statement before its commit (``table.write.publish``).
 _TASK_BUCKET = f"pmod(spark_partition_id(), {MAX_BUCKETS})"
 # monotonically_increasing_id keeps the task in the bits above
 _NEXT_ROW_ID = f"(monotonically_increasing_id() & {(1 << 33) - 1}L)"
@@ -94,10 +94,11 @@ def _events_of_actions(updated: StagedKind) -> str:
 class StagingTarget:
     """Target of staged events: table, write id, a statement id for each kind, and options of Spark's writer.
 
-    With a statement id for `StagedKind.DELETED_BY_UPDATE` new versions and inserted rows share the files of `StagedKind.INSERTED`.
-    ``options``: ``compression``, and others of the ORC writer such as ``orc.stripe.size``. ``single_bucket``: the table
-    is not bucketed, and all its new rows go to bucket 0. ``row_groups``: groups of new rows of a changed partition
-    (``core.format.acid_columns``). ``file_size``: bytes that a file of an INSERT should have.
+    With a statement id for `StagedKind.DELETED_BY_UPDATE` new versions and inserted rows share the files of
+    `StagedKind.INSERTED`. ``options``: ``compression``, and others of the ORC writer such as ``orc.stripe.size``.
+    ``single_bucket``: the table is not bucketed, and all its new rows go to bucket 0. ``row_groups``: groups of new
+    rows of a changed partition (``core.format.acid_columns``). ``file_size``: bytes that a file of an INSERT should
+    have.
     """
 
     env: SparkEnvironment
@@ -188,9 +189,9 @@ def stage_changed_rows(
     """Write delete events and new rows of an UPDATE, DELETE or MERGE into ``directory`` in one job.
 
     ``frame``: `ACTION` (`Action`), ``ROW__ID`` of the changed row (null for inserts), the table's columns
-    with their new values (any value for deletes, but for partition columns), and those of `OLD`. With ``check_cardinality`` a target row that appears twice
-    fails the job; rows with `Action.NOTHING` count, too. ``small``: one task is
-    enough.
+    with their new values (any value for deletes, but for partition columns), and those of `OLD`. With
+    ``check_cardinality`` a target row that appears twice fails the job; rows with `Action.NOTHING` count, too.
+    ``small``: one task is enough.
     """
     table = target.table
     partitions = [partition_key(i) for i in range(len(table.partition_columns))]
@@ -233,7 +234,8 @@ def changed_rows_for_arrow(target: StagingTarget, frame: DataFrame) -> DataFrame
     """Return changed rows (as for `stage_changed_rows`) in the columns that this process needs to write them by Arrow.
 
     These are `ACTION`, the parts of the row id, ``partition_key`` (with the prefix `OLD`, if ``frame`` has the old value) and
-    ``staged_column`` of each column, and `BUCKET`, that of a new version. A timestamp is the wall clock that the session shows, which is what a file holds.
+    ``staged_column`` of each column, and `BUCKET`, that of a new version. A timestamp is the wall clock that the
+    session shows, which is what a file holds.
     """
     table = target.table
     bucket = _checked_bucket(target) if target.has_buckets else "0"

@@ -60,7 +60,8 @@ def with_arguments(piece: Slice, args: Arguments | None, *, escapes: bool = True
 
     Strings, quoted names and comments stay unchanged. Raises StatementError with the marker's position if a marker has no
     value, or if a sequence has more or fewer values than there are markers. Raises UnsupportedFeatureError for values
-    without a literal. ``escapes``: False if Spark does not read backslashes in strings as escapes (``spark.sql.parser.escapedStringLiterals``).
+    without a literal. ``escapes``: False if Spark does not read backslashes in strings as escapes
+    (``spark.sql.parser.escapedStringLiterals``).
     """
     text = piece.text
     if not args:

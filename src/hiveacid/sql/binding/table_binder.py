@@ -75,7 +75,8 @@ _FILE_FORMATS = frozenset({"avro", "binaryfile", "csv", "json", "orc", "parquet"
 class Bound:
     """A piece of text for Spark, and its parsed plan with the tables' rows in the place of their names.
 
-    ``plan``: of an expression, one with that ``condition()``; None if the text names no table. ``has_tables``: some are hiveacid's.
+    ``plan``: of an expression, one with that ``condition()``; None if the text names no table. ``has_tables``: some are
+    hiveacid's.
     """
 
     text: str

@@ -225,8 +225,9 @@ class Predicate:
 class TableSource:
     """Table, or metadata table of a table, whose rows stand for a name in a query.
 
-    ``metadata``: one of `METADATA_TABLES`, or `SYSTEM`; None: the table itself. ``virtual_columns``: include these columns. ``as_of``: the point of time travel. ``predicate``: the query needs only
-    rows that fulfil it. ``count_only``: the query needs only the number of rows. ``subqueries``, ``deleted_rows`` as in `Scan`.
+    ``metadata``: one of `METADATA_TABLES`, or `SYSTEM`; None: the table itself. ``virtual_columns``: include these
+    columns. ``as_of``: the point of time travel. ``predicate``: the query needs only rows that fulfil it.
+    ``count_only``: the query needs only the number of rows. ``subqueries``, ``deleted_rows`` as in `Scan`.
     """
 
     table: TableName

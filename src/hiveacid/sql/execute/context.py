@@ -30,9 +30,9 @@ class ExecutionContext:
 
     ``joined``: the transaction that the statement belongs to, None if it has its own. ``reader``: inside
     ``with acid.snapshot()``, the transaction that holds the snapshot (then ``joined`` is the same). ``read_only``: the
-    transaction was begun READ ONLY. ``begin``: make the session's next statements join a transaction (read only or not). ``end``: remove that transaction
-    from the session and return it; the argument is the SQL verb. ``set``: change a setting. ``use``: change the current
-    database.
+    transaction was begun READ ONLY. ``begin``: make the session's next statements join a transaction (read only or
+    not). ``end``: remove that transaction from the session and return it; the argument is the SQL verb. ``set``: change
+    a setting. ``use``: change the current database.
     """
 
     context: Context

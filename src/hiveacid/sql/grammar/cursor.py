@@ -278,8 +278,8 @@ class Cursor:
     def until(self, stops: frozenset[str], subject: str) -> Slice:
         """Take everything up to one of the words or symbols, a closing parenthesis, or the end.
 
-        Only words outside parentheses and of CASE ... END count, not behind a dot, and no FROM of IS DISTINCT FROM. At least one token
-        must be there; parentheses inside must match.
+        Only words outside parentheses and of CASE ... END count, not behind a dot, and no FROM of IS DISTINCT FROM. At
+        least one token must be there; parentheses inside must match.
         """
         first, last, previous, cases = self.next, self.next, "", 0
         while not self.at_end:

@@ -162,7 +162,8 @@ class Merge(TableStatement):
     """MERGE INTO target USING source ON condition WHEN ...
 
     ``source`` is a table name or a query in parentheses, without its alias. ``source_columns`` are those of
-    ``AS s (a, b)``. An alias is None where none was written (a table's own name then serves). ``merge_schema``: WITH SCHEMA EVOLUTION.
+    ``AS s (a, b)``. An alias is None where none was written (a table's own name then serves). ``merge_schema``: WITH
+    SCHEMA EVOLUTION.
     """
 
     source: Slice

@@ -1,8 +1,8 @@
 """A Hive Metastore, 3.1 or 4.x, as transaction store and catalog, over Thrift.
 
 ``store.MetastoreStore`` implements all ports over one client. ``client`` makes the calls, which ``protocol`` declares and
-``thrift_structs`` encodes; ``transport`` has the connections. ``metastores`` reads the URL and says what each generation of metastores
-can do: no other module asks for a version.
+``thrift_structs`` encodes; ``transport`` has the connections. ``metastores`` reads the URL and says what each
+generation of metastores can do: no other module asks for a version.
 
 - ``catalog`` implements the catalog port. ``definitions`` converts between the metastore's structs and this project's values;
   fields that it does not know survive a change.

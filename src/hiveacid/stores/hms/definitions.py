@@ -462,8 +462,8 @@ def format_dump(table: TableDefinition, partitions: Sequence[Partition], now: in
 def parse_dump(data: bytes, path: str) -> tuple[TableDefinition, tuple[Partition, ...]]:
     """Return the table and its partitions, with the locations that they had.
 
-    Raises BadFileError for other content, UnsupportedFeatureError for a view, a dump for replication, and a partition with another
-    format than its table.
+    Raises BadFileError for other content, UnsupportedFeatureError for a view, a dump for replication, and a partition
+    with another format than its table.
     """
     try:
         dump = json.loads(data)

@@ -53,8 +53,8 @@ class Selection:
 
     ``columns``: in the order of the result. ``predicate``: the filter, an expression over ``filter_columns``. ``row_ids``:
     add the column ``ROW__ID`` in front. ``with_current_write_id``: add the write id of each row's version at the end, named
-    `AcidColumn.CURRENT_WRITE_ID`; only for ACID files. ``for_change``: the rows will be updated, deleted or compacted. Update events of
-    ACID v1 and stripes with too many rows for one process then raise UnsupportedFeatureError.
+    `AcidColumn.CURRENT_WRITE_ID`; only for ACID files. ``for_change``: the rows will be updated, deleted or compacted.
+    Update events of ACID v1 and stripes with too many rows for one process then raise UnsupportedFeatureError.
     """
 
     columns: tuple[str, ...]
@@ -102,8 +102,8 @@ def reading_threads() -> int:
 class AtOnce:
     """Number of partitions to read at the same time, and of stripes in each, for a caller that takes all rows.
 
-    ``remote_files``: files that are read at the same time; 0 if they are local. More than there are processors hide the latency of
-    small files.
+    ``remote_files``: files that are read at the same time; 0 if they are local. More than there are processors hide the
+    latency of small files.
     """
 
     partitions: int

@@ -100,7 +100,8 @@ def clean_job(context: Context, job_id: int) -> list[str]:
     """
     if not context.store.maintained_by_hiveacid():
         return []
-    # This order matters: a compaction that commits between the two calls then counts among the transactions that a reader may not see.
+    # This order matters: a compaction that commits between the two calls then counts among the transactions that a
+    # reader may not see.
     min_open = context.store.min_open_txn_id()
     ready = remove_files.ready_jobs(context)
     job = next((candidate for candidate in ready if candidate.id == job_id), None)

@@ -296,7 +296,8 @@ def remove_location(
     Deletes the directory, too, unless foreign entries remain, which are logged as a warning. If the location is a
     symbolic link, only the link is deleted. ``held``: the transaction that holds the lock of a DROP. Once it has timed
     out, nothing is deleted: another client may have created the table or partition again. Without one, nothing is deleted
-    if the location has an owner in the catalog. For the same reason only files that were listed under the lock are deleted (`ports.file_system.FileSystem.delete_listed`). Raises StorageError.
+    if the location has an owner in the catalog. For the same reason only files that were listed under the lock are
+    deleted (`ports.file_system.FileSystem.delete_listed`). Raises StorageError.
     """
     if _is_link(location):
         if _may_delete(context, held, location):

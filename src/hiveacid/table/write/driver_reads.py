@@ -1,8 +1,8 @@
 """Rows that UPDATE, DELETE and MERGE change, read by Arrow instead of a Spark job, if they are few.
 
 The driver reads them, or tasks in Python on executors where a table is too large for it. The tasks run the same reader
-(`table.arrow_read`) over parts of files. They only read, and the driver writes the events: repeated and speculative attempts leave nothing
-behind.
+(`table.arrow_read`) over parts of files. They only read, and the driver writes the events: repeated and speculative
+attempts leave nothing behind.
 """
 
 from __future__ import annotations
@@ -55,7 +55,8 @@ from hiveacid.transactions.transaction import Transaction
 logger = logging.getLogger(__name__)
 
 _MAX_FILES = 500
-# With a local master and local files, jobs have no more processors. They take 35 ms to change the rows of a partition, the driver takes 15.
+# With a local master and local files, jobs have no more processors. They take 35 ms to change the rows of a partition,
+# the driver takes 15.
 _MAX_FILES_WITH_LOCAL_MASTER = 20_000
 _MAX_ROWS = 1_000_000  # that an UPDATE or DELETE may select
 _MAX_JUDGED_ROWS = 100_000  # that Spark judges about as fast as it would scan them
@@ -387,8 +388,8 @@ def read_on_executors(
 def _results(env: SparkEnvironment, tasks: Sequence[RowTask]) -> Sequence[Result] | None:
     """Return the results of tasks; None if executors cannot run them, or if their rows are too many.
 
-    All rows that come at once have to find room in the driver's JVM. So each task may return its share only. Those that have found
-    more, as where the selected rows are neighbours, run again with a larger one.
+    All rows that come at once have to find room in the driver's JVM. So each task may return its share only. Those that
+    have found more, as where the selected rows are neighbours, run again with a larger one.
     """
     results: list[Result] = [None] * len(tasks)
     left: Sequence[int] = range(len(tasks))

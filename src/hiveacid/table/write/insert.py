@@ -105,7 +105,8 @@ def insert(
 
     ``rows`` may be a function of the transaction. It is called under the lock, so that INSERT OVERWRITE of a table from
     itself reads all commits before the lock. ``is_stale``: whether some rows were read from the table before nevertheless
-    (default: if ``rows`` is a DataFrame of the table). Then an overwrite raises WriteConflictError after a wait for another writer.
+    (default: if ``rows`` is a DataFrame of the table). Then an overwrite raises WriteConflictError after a wait for
+    another writer.
     """
     if is_stale is None:
         is_stale = (lambda: False) if callable(rows) else partial(reads_table, context, name, rows)
@@ -157,9 +158,9 @@ def with_new_columns(
 ) -> InsertOptions:
     """Add the columns that the rows of an INSERT have and the table lacks; return options that name the column of each.
 
-    By position, the columns behind those of the table are new, and have the names of the rows' columns. The columns are added before
-    the rows are written, as by Spark: they stay if a value then fails the statement. Raises the errors of `add_missing_columns`
-    and `insert`.
+    By position, the columns behind those of the table are new, and have the names of the rows' columns. The columns are
+    added before the rows are written, as by Spark: they stay if a value then fails the statement. Raises the errors of
+    `add_missing_columns` and `insert`.
     """
     table = context.require(name)
     static = static_values(context, table, options.partition)

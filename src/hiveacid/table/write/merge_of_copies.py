@@ -1,8 +1,8 @@
 """MERGE whose clauses take their values from the source alone, joined by Arrow in the driver.
 
-Most statements of this kind have one WHEN MATCHED and one WHEN NOT MATCHED, or also a WHEN MATCHED AND s.op = 'd' THEN DELETE. Their
-values are columns of the source, or Spark computes them together with the source (``s.quantity + 1``), before anything is
-joined. If Spark joined the sides, it would take the rows of both from this process and return them.
+Most statements of this kind have one WHEN MATCHED and one WHEN NOT MATCHED, or also a WHEN MATCHED AND s.op = 'd' THEN
+DELETE. Their values are columns of the source, or Spark computes them together with the source (``s.quantity + 1``),
+before anything is joined. If Spark joined the sides, it would take the rows of both from this process and return them.
 """
 
 from __future__ import annotations
@@ -173,9 +173,11 @@ def copied_rows(
     """Return the changed rows in the columns of `changed_rows_for_arrow`.
 
     ``target``: rows with ``ROW__ID``, the `partition_key` of each partition column, the columns of ``keys``, those in
-    conditions, and those that an UPDATE does not set. ``source``: all columns; no two rows have the same keys. A NULL equals nothing.
+    conditions, and those that an UPDATE does not set. ``source``: all columns; no two rows have the same keys. A NULL
+    equals nothing.
 
-    Raises UnsupportedFeatureError if Spark has to compute the partition or bucket of a row; ArrowException if the rows are too large.
+    Raises UnsupportedFeatureError if Spark has to compute the partition or bucket of a row; ArrowException if the rows
+    are too large.
     """
     check_bucketing(table)
     names = [f"key{number}" for number in range(len(keys))]

@@ -1,6 +1,7 @@
 """The partition and the bucket of each row of an Arrow batch.
 
-Integers and dates are hashed as whole NumPy arrays by `hiveacid.core.schema.bucket_hash`, of other types each distinct value once.
+Integers and dates are hashed as whole NumPy arrays by `hiveacid.core.schema.bucket_hash`, of other types each distinct
+value once.
 """
 
 from __future__ import annotations

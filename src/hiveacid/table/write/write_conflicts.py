@@ -42,7 +42,8 @@ def require_not_overtaken(
     lock. Before it gets the lock, another transaction may overwrite the location (INSERT OVERWRITE, TRUNCATE), and readers
     of the new base ignore smaller write ids. Under the lock no such base can follow. Raises WriteConflictError.
 
-    A SQL store refuses such a commit, too (``stores.sql.begin_and_commit``). A metastore does not, so that locations are always listed there.
+    A SQL store refuses such a commit, too (``stores.sql.begin_and_commit``). A metastore does not, so that locations
+    are always listed there.
     """
     early = txn.explicit or not txn.store.maintained_by_hiveacid()
     if not early and not txn.has_later_commits(table.name):
@@ -153,8 +154,9 @@ def run_with_retry(
     ``acid.transaction()`` (``joined``) the first conflict raises WriteConflictError. ``exclusive``: wait for other
     writers even if ``hive.txn.xlock.write`` is false. Such a statement depends on rows that others insert. Inside
     ``acid.transaction()`` it raises WriteConflictError if the snapshot lacks commits of the table. ``is_stale``: tells whether
-    the caller brings rows that it read from the table before (`update_delete.reads_table`). With them a retry, or a statement that waited for
-    the lock of another one, would undo the other writer's change, and raises WriteConflictError.
+    the caller brings rows that it read from the table before (`update_delete.reads_table`). With them a retry, or a
+    statement that waited for the lock of another one, would undo the other writer's change, and raises
+    WriteConflictError.
     """
     if joined is not None:
         return _run_once(context, name, verb, joined, run, exclusive, 0)
@@ -205,8 +207,8 @@ def repeat_after_conflicts(
 ) -> T:
     """Return the result of ``attempt``, which is called with the number of retries so far, until it has no write conflict.
 
-    ``work``: what it writes. ``max_retries``: number of retries. ``exhausted``: returns the error to raise after the last of them.
-    ``is_stale`` as in `run_with_retry`.
+    ``work``: what it writes. ``max_retries``: number of retries. ``exhausted``: returns the error to raise after the
+    last of them. ``is_stale`` as in `run_with_retry`.
     """
     for retries in range(max_retries + 1):
         try:
