@@ -314,8 +314,17 @@ class _QueryWalk(_Walk):
         parts = tuple(name.lower() for name in names)
         self.found.append(
             Relation(
-                *(parts, start, end, names[-1], travel, node, alias, condition, count_only),
-                *(above and above.node, self._changes),
+                parts,
+                start,
+                end,
+                names[-1],
+                travel=travel,
+                node=node,
+                alias=alias,
+                condition=condition,
+                count_only=count_only,
+                derived=above and above.node,
+                changes=self._changes,
             )
         )
 

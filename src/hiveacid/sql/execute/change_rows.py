@@ -74,7 +74,7 @@ def insert_rows(execution: ExecutionContext, statement: Insert) -> DataFrame:
         run = partial(_replace_in_txn, execution, statement, statement.replaced)
         with errors_at(statement.table.line, statement.table.column):
             report = run_with_retry(
-                *(execution.context, name, "OVERWRITE", joined, run), exclusive=True, is_stale=is_stale
+                execution.context, name, "OVERWRITE", joined, run, exclusive=True, is_stale=is_stale
             )
         return write_result(execution.context.env, report)
     text, options = _options(execution, statement, text, spec_values(execution, statement.partition))
@@ -392,7 +392,7 @@ def merge(execution: ExecutionContext, statement: Merge) -> DataFrame:
     exclusive = is_exclusive(context, inserts=statement.inserts)
     is_stale = partial(_reads_target_by_view, execution, name, statement)
     report = run_with_retry(
-        *(context, name, "MERGE", execution.joined, run), exclusive=exclusive, is_stale=is_stale
+        context, name, "MERGE", execution.joined, run, exclusive=exclusive, is_stale=is_stale
     )
     return write_result(context.env, report)
 

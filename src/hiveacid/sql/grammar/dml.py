@@ -118,7 +118,16 @@ def _insert_into(
         cursor.fail("SELECT" if stops else "SELECT, VALUES or another query")
     text = cursor.until(stops, "a query") if stops else cursor.rest("a query")
     return dml.Insert(
-        *(table, text, overwrite, partition, if_not_exists, columns, ctes, by_name, replaced, merge_schema)
+        table,
+        text,
+        overwrite=overwrite,
+        partition=partition,
+        if_not_exists=if_not_exists,
+        columns=columns,
+        ctes=ctes,
+        by_name=by_name,
+        replaced=replaced,
+        merge_schema=merge_schema,
     )
 
 

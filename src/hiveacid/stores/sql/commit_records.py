@@ -126,7 +126,12 @@ def insert_commits(
         write_ids.c.database_name,
         write_ids.c.table_name,
         write_ids.c.write_id,
-        *(committed, txn.id, txn.user_name, txn.host, txn.agent, summary),
+        committed,
+        txn.id,
+        txn.user_name,
+        txn.host,
+        txn.agent,
+        summary,
     ).where(write_ids.c.txn_id == txn.id, *conditions)
     return insert(commits).from_select(_COLUMNS, rows)
 

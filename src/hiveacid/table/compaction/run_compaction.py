@@ -159,8 +159,14 @@ def run_job(
         context.store.note_compaction(record.id, report.details())
     logger.info(
         "compaction %s (%s of %s): %s files, %s bytes -> %s files, %s bytes in %.1f s",
-        *(record.id, record.request.kind, subject),
-        *(report.before.files, report.before.bytes, report.after.files, report.after.bytes, report.seconds),
+        record.id,
+        record.request.kind,
+        subject,
+        report.before.files,
+        report.before.bytes,
+        report.after.files,
+        report.after.bytes,
+        report.seconds,
     )
     return report
 

@@ -117,7 +117,9 @@ class StreamWriter:
         if self.options.merge_schema:
             control = self._control_columns()
             add_missing_columns(
-                *(self.context, self.table, partial(columns_to_add, frame, ignored=control)),
+                self.context,
+                self.table,
+                partial(columns_to_add, frame, ignored=control),
                 check=lambda edited: self._columns_of_feed(edited, frame),
             )
         max_retries = self.context.settings.get(setting_definitions.RETRY_SNAPSHOT)

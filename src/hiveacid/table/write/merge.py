@@ -145,7 +145,7 @@ class TableMerger(Displayed):
         )
         is_stale = partial(reads_table, self.context, self.name, self.source)
         return run_with_retry(
-            *(self.context, self.name, "MERGE", self.joined, self.run), exclusive=exclusive, is_stale=is_stale
+            self.context, self.name, "MERGE", self.joined, self.run, exclusive=exclusive, is_stale=is_stale
         )
 
     def run(self, table: TableDefinition, txn: Transaction) -> WriteReport:
