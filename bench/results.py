@@ -5,14 +5,14 @@ from __future__ import annotations
 import json
 import os
 import platform
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import pyspark
-from measure import Figure
+from measure import Figure, Run
 from rich.console import Console
 from rich.table import Table
 
@@ -111,11 +111,42 @@ def machine() -> dict[str, object]:
     }
 
 
-def save(results: Sequence[Result], directory: Path, **facts: object) -> None:
-    """Write ``bench.json``: after each result, for a run takes an hour."""
+def save(
+    results: Sequence[Result], directory: Path, kept: Sequence[Mapping[str, object]] = (), **facts: object
+) -> None:
+    """Write ``bench.json``: after each result, for a run takes an hour. ``kept``: results of `other_results`."""
     directory.mkdir(parents=True, exist_ok=True)
-    content = {"machine": machine(), **facts, "results": [one.as_json() for one in results]}
+    content = {"machine": machine(), **facts, "results": [*kept, *(one.as_json() for one in results)]}
     (directory / "bench.json").write_text(json.dumps(content, indent=1) + "\n")
+
+
+def other_results(
+    directory: Path, sections: Collection[str], masters: Collection[str], **facts: object
+) -> list[dict[str, object]]:
+    """Return the results in ``bench.json`` that a run of these sections on these masters does not measure anew.
+
+    Raises ValueError if they were measured with another version of Spark, or with other ``facts``.
+    """
+    saved = json.loads((directory / "bench.json").read_text())
+    for name, mine in {**facts, "spark": pyspark.__version__}.items():
+        theirs = saved["machine"]["spark"] if name == "spark" else saved[name]
+        if theirs != mine:
+            raise ValueError(f"{directory}/bench.json has {name} = {theirs}, this run {mine}")
+    return [one for one in saved["results"] if one["section"] not in sections or one["master"] not in masters]
+
+
+def load(path: Path) -> list[Result]:
+    """Return the results of a run."""
+    return [
+        Result(
+            **{name: one[name] for name in ("section", "case", "what", "aim", "against", "work", "master")},
+            figures={
+                name: Figure((Run(figure["seconds"], figure["cpu"]),))
+                for name, figure in one["figures"].items()
+            },
+        )
+        for one in json.loads(path.read_text())["results"]
+    ]
 
 
 def charts(results: Sequence[Result], directory: Path) -> None:

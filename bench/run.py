@@ -6,6 +6,7 @@ make bench                                         everything: 3 million rows, a
 make bench-quick                                   1 million rows, a fifth of the time
 make bench ARGS="--rows 10000000 --sections read"  part of it
 make bench ARGS="--masters cluster"                on one of the two masters
+make bench ARGS="--masters cluster --keep"         and keep in bench.json what an earlier run measured on the other
 
 On a local master of two cores, and on a standalone cluster of two workers with one core each, which it starts. On each
 all in one session, each action in turn with the others' like it, medians of some runs. A shared machine is noisy:
@@ -34,7 +35,7 @@ import small
 import without_spark
 import writing
 from measure import Meter
-from results import Result, charts, save, show
+from results import Result, charts, load, other_results, save, show
 from rich.console import Console
 
 import hiveacid
@@ -79,6 +80,9 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--memory", default="6g", help="of the driver")
     parser.add_argument("--worker-memory", default="3g", help="of each of the cluster's two workers")
     parser.add_argument("--quick", action="store_true", help="a third of the rows, and less of what grows")
+    parser.add_argument(
+        "--keep", action="store_true", help="results of other sections and masters that bench.json has"
+    )
     parser.add_argument("--results", type=Path, default=RESULTS, help="where bench.json and the charts go")
     found = parser.parse_args()
     if found.quick:
@@ -104,8 +108,9 @@ def main() -> None:
         with multiprocessing.get_context("spawn").Pool(1) as process:
             found, missing = process.apply(measured_on, (master, arguments, names, jars, results))
         results, failed = found, failed + missing
-    show(console, results)
-    charts(results, arguments.results)
+    every = load(arguments.results / "bench.json") if results else []
+    show(console, every)
+    charts(every, arguments.results)
     console.print(
         f"== {arguments.results}/bench.json and charts; bench/speed_page.py puts them into docs/speed.md"
     )
@@ -139,6 +144,7 @@ def measured_on(
             arguments.rows,
             arguments.runs,
         )
+        kept = _kept(arguments)
         for section in arguments.sections.split(","):
             if section in _ONCE and before:
                 continue
@@ -146,13 +152,20 @@ def measured_on(
             try:
                 for one in measured(scene, section, scratch, quick=arguments.quick):
                     results.append(replace(one, master=master))
-                    save(results, arguments.results, rows=arguments.rows, runs=arguments.runs)
+                    save(results, arguments.results, kept, rows=arguments.rows, runs=arguments.runs)
                     console.print(_line(results[-1]))
             except Exception:  # noqa: BLE001 - the other sections of a long run still count
                 console.print_exception()
                 failed.append(f"{section} ({master})")
         spark.stop()
     return results, failed
+
+
+def _kept(arguments: argparse.Namespace) -> list[dict[str, object]]:
+    if not arguments.keep:
+        return []
+    sections, masters = arguments.sections.split(","), arguments.masters.split(",")
+    return other_results(arguments.results, sections, masters, rows=arguments.rows, runs=arguments.runs)
 
 
 def _line(one: Result) -> str:

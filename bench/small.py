@@ -11,7 +11,7 @@ from results import Result
 from sales import SALES, sales
 
 ROWS = 10_000
-TIMES = 15
+TIMES = 7
 _ONE_ROW = "CAST(NULL AS DATE)" + ", NULL" * 8 + ", 7" + ", NULL" * 13
 _STATEMENTS = {
     "DELETE of one ticket": "DELETE FROM {t} WHERE ss_ticket_number = {n}",
@@ -40,7 +40,7 @@ def measured(reading: Reading) -> Iterator[Result]:
 def _in_turn(reading: Reading, actions: Mapping[str, Callable[[], object]]) -> Mapping[str, Figure]:
     for action in [
         *actions.values()
-    ] * 4:  # Java compiles the code of a statement that runs for the first times
+    ] * 3:  # Java compiles the code of a statement that runs for the first times
         action()
     return reading.meter.in_turn(actions, TIMES, warm_up=False)
 

@@ -6,7 +6,6 @@ tables that the page has no place for are printed.
 
 from __future__ import annotations
 
-import json
 import re
 import shutil
 import sys
@@ -14,8 +13,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from measure import Figure, Run
-from results import FLAT, OURS, Result
+from results import FLAT, OURS, Result, load
 
 ROOT = Path(__file__).parent.parent
 PAGE = ROOT / "docs" / "speed.md"
@@ -44,20 +42,6 @@ PLANS = {"plan, first": "first plan", "plan, again": "the same again"} | {
     "plan, one partition, first": "one partition, first plan",
     "plan, one partition, again": "one partition, again",
 }
-
-
-def load(path: Path) -> list[Result]:
-    """Return the results of a run."""
-    return [
-        Result(
-            **{name: one[name] for name in ("section", "case", "what", "aim", "against", "work", "master")},
-            figures={
-                name: Figure((Run(figure["seconds"], figure["cpu"]),))
-                for name, figure in one["figures"].items()
-            },
-        )
-        for one in json.loads(path.read_text())["results"]
-    ]
 
 
 def row(*cells: str) -> str:
