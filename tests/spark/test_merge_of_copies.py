@@ -10,7 +10,7 @@ import pytest
 from hiveacid import errors
 from hiveacid.core.format.names import ROW_ID
 from hiveacid.spark.session import environment
-from hiveacid.table.write import merge
+from hiveacid.table.write import merge, merge_in_driver
 from support.exhaustive import ALL
 
 if TYPE_CHECKING:
@@ -157,7 +157,7 @@ def test_random_merges_change_the_same_rows_as_spark(
             given = f"SELECT {', '.join(order)} FROM ({ROWS.format(k='id', first=first, end=first + 40)})"
             acid.sql(f"INSERT INTO {name} {given}")
     random = Random(45)
-    copying = merge.copying_clauses
+    copying = merge_in_driver.copying_clauses
     for _ in range(30 if ALL else 8):
         first, step = random.randrange(60), random.randint(1, 4)
         news = ROWS.format(k=f"(id * {step} + {first})", first=0, end=random.randrange(30))
@@ -170,7 +170,9 @@ def test_random_merges_change_the_same_rows_as_spark(
         outcomes = []
         for name in tables:
             acid.sql(f"SET hiveacid.changes.by = {'job' if name == 'jobs' else 'auto'}")
-            monkeypatch.setattr(merge, "copying_clauses", copying if name == "copies" else lambda *_: None)
+            monkeypatch.setattr(
+                merge_in_driver, "copying_clauses", copying if name == "copies" else lambda *_: None
+            )
             try:
                 outcomes.append([*map(tuple, acid.sql(text.format(t=name)).collect())])
             except errors.HiveAcidError as error:
@@ -190,13 +192,13 @@ def test_keys_and_rows_of_a_source_in_different_orders(
     acid: AcidSession, spark: SparkSession, copied: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Spark promises no order of two collections of one frame."""
-    collect = merge.collect_as_arrow
+    collect = merge_in_driver.collect_as_arrow
 
     def reversed_if_whole(frame: Any) -> Any:
         found = collect(frame)
         return found.take([*reversed(range(found.num_rows))]) if len(frame.columns) > 1 else found
 
-    monkeypatch.setattr(merge, "collect_as_arrow", reversed_if_whole)
+    monkeypatch.setattr(merge_in_driver, "collect_as_arrow", reversed_if_whole)
     acid.sql(f"CREATE TABLE t (k INT, v STRING) {ACID}")
     acid.sql("INSERT INTO t VALUES (1, 'a'), (2, 'b'), (3, 'c')")
     news = "SELECT * FROM VALUES (1, 'x'), (2, 'y'), (9, 'z') AS n (k, v)"

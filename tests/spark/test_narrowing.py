@@ -22,7 +22,7 @@ from hiveacid.spark.write.update_delete_merge_rows import (
     narrow_source,
 )
 from hiveacid.table.read import table_snapshot
-from hiveacid.table.write import arrow_staging, merge
+from hiveacid.table.write import arrow_staging, merge, merge_in_driver
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -174,7 +174,8 @@ def test_on_a_cluster_the_driver_keeps_the_source(
     acid: AcidSession, spark: SparkSession, monkeypatch: pytest.MonkeyPatch, scans: list[object]
 ) -> None:
     monkeypatch.setattr(environment, "is_local_master", lambda _: False)
-    monkeypatch.setattr(merge, "computed_once", lambda _: pytest.fail("a checkpoint, lost with its executor"))
+    for module in (merge, merge_in_driver):
+        monkeypatch.setattr(module, "computed_once", lambda _: pytest.fail("a checkpoint, lost"))
     acid.sql(CREATE)
     acid.sql(FILL)
     assert not acid.context.env.local
@@ -233,12 +234,12 @@ def test_large_sources_and_many_matches_are_left_to_jobs(
 ) -> None:
     acid.sql("CREATE TABLE t (id BIGINT, v STRING) STORED AS ORC TBLPROPERTIES ('transactional'='true')")
     acid.sql("INSERT INTO t SELECT id % 50, 'old' FROM range(100)")
-    monkeypatch.setattr(merge, "_MAX_ROWS", 5)
+    monkeypatch.setattr(merge_in_driver, "_MAX_ROWS", 5)
     for keys, scanned in ((spark.range(2), 0), (spark.range(4), 1), (spark.range(6), 1)):
         report = acid.table("t").merge(keys, on="t.id = s.id").when_matched_update({"v": "'new'"}).execute()
         assert (report.updated, len(scans)) == (2 * keys.count(), scanned)
         scans.clear()
-    monkeypatch.setattr(merge, "_MAX_SOURCE_BYTES", 15)
+    monkeypatch.setattr(merge_in_driver, "_MAX_SOURCE_BYTES", 15)
     acid.table("t").merge(spark.range(2), on="t.id = s.id").when_matched_delete().execute()
     assert len(scans) == 1
 
@@ -450,7 +451,7 @@ def test_large_sources_and_many_files_are_written_by_jobs(
     longer = "repeat(concat(left(t.v, 0), s.v), 5000)"  # of both sides: computed behind the join
     for module, name, limit in (
         (arrow_staging, "_MAX_FILES", 3),
-        (merge, "max_bytes_in_driver", lambda _: 1),
+        (merge_in_driver, "max_bytes_in_driver", lambda _: 1),
         (driver_frames, "max_bytes_in_driver", lambda _: 20_000),
     ):
         acid.sql("INSERT OVERWRITE t SELECT id, v, 0, NULL, NULL, p FROM s")

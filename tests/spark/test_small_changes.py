@@ -17,7 +17,7 @@ from hiveacid.table.arrow_read import record_batches
 from hiveacid.table.write import (
     arrow_staging,
     driver_reads,
-    merge,
+    merge_in_driver,
     update_delete,
 )
 from support.random_changes import random_statements, require_equal_rows
@@ -498,13 +498,13 @@ def test_merge_by_partition_columns_changes_the_rows_of_a_job(
     """Each partition is read with the keys of its own source rows; several threads write the files."""
     monkeypatch.setattr(arrow_staging, "FEW_ROWS", 0)
     partitions: list[Any] = []
-    in_partition = merge.keys_in_partition
+    in_partition = merge_in_driver.keys_in_partition
 
     def noted(keys: Any, partition: Any) -> Any:
         partitions.append(partition)
         return in_partition(keys, partition)
 
-    monkeypatch.setattr(merge, "keys_in_partition", noted)
+    monkeypatch.setattr(merge_in_driver, "keys_in_partition", noted)
     acid.sql(
         "CREATE TEMPORARY VIEW part_news AS SELECT * FROM VALUES (1, 1, 'a'), (2, 2, 'a'), (3, 1, 'b'), (4, NULL, 'a'), "
         "(5, 2, NULL), (6, 9, 'a'), (CAST(NULL AS INT), 1, 'a'), (8, 2, 'x y=%') AS v(k, d, n)"
