@@ -21,6 +21,7 @@ from hiveacid.errors import (
     TransactionAbortedError,
 )
 from hiveacid.ports.transactions import TxnKind
+from hiveacid.storage.local_file_system import LocalFileSystem
 from hiveacid.storage.snapshot_locations import read_location
 from hiveacid.table.cleaning.clean_compacted_and_aborted import clean
 from hiveacid.table.compaction.run_compaction import CompactionReport, run_job
@@ -96,6 +97,34 @@ def test_what_another_worker_published_is_not_removed(scene: Scene) -> None:
     with pytest.raises(StorageError):
         work(scene, publish, claimed(scene, "minor"))
     assert [name for name in scene.listing() if name.endswith("_0000001_0000004")] == [theirs.name]
+
+
+def test_a_half_that_another_worker_has_made_anew_is_not_removed(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A worker that slept between its two halves: the first was cleaned, and a result of that name holds all rows by now."""
+    scene.table(**HIVE3)
+    for is_delete in (False, False, True, True):
+        scene.write(is_delete=is_delete)
+    move, moved = LocalFileSystem.move_directory, list[str]()
+
+    def sleep(self: LocalFileSystem, source: str, target: str) -> None:
+        move(self, source, target)
+        moved.append(target)
+        if len(moved) == 1:
+            (job,) = scene.store.show_compactions()
+            assert job.txn_id is not None
+            scene.store.abort_txns([job.txn_id], "timed out")
+            scene.store.end_compaction(job.id, "failed", "lost")
+            clean(scene.context)
+            assert not Path(target).exists()
+            work(scene, job=claimed(scene, "minor"))
+            clean(scene.context)
+
+    monkeypatch.setattr(LocalFileSystem, "move_directory", sleep)
+    with pytest.raises(TransactionAbortedError):
+        work(scene, job=claimed(scene, "minor"))
+    assert scene.listing() == ["delete_delta_0000001_0000004", "delta_0000001_0000004"]
 
 
 def test_its_own_transaction_counts_as_open(scene: Scene) -> None:

@@ -257,7 +257,7 @@ def _put_in_place(job: CompactionJob, scratch: str, names: Sequence[str]) -> Non
     moved_names: list[str] = []
     if job.level is LayoutLevel.HIVE3 and len(names) > 1:
         for name in names:
-            fs.write_bytes(f"{scratch}/{name}/{PAIR_FILE}", str(int(job.txn.txn_id)).encode())
+            fs.write_bytes(f"{scratch}/{name}/{PAIR_FILE}", _mark(job))
     if job.level is LayoutLevel.HIVE3 and job.context.store.maintained_by_hiveacid():
         # The result counts without this commit, so the cleaner may delete what the records have
         own_store(job.context.store).end_records(job.table.name, job.txn.txn_id)
@@ -272,9 +272,25 @@ def _put_in_place(job: CompactionJob, scratch: str, names: Sequence[str]) -> Non
 
 def _undo(job: CompactionJob, moved_names: Sequence[str], names: Sequence[str]) -> None:
     """Remove what `_put_in_place` has moved, after an abort."""
+    if job.level is LayoutLevel.HIVE4:
+        _remove(job, moved_names)
     # without suffix a complete result may have readers by now, and it is correct even without the commit
-    if job.level is LayoutLevel.HIVE4 or len(moved_names) < len(names):
-        _remove(job, moved_names)  # the others may be another worker's, which took the job over
+    elif len(moved_names) < len(names):
+        # Another worker, which took the job over, may have made the other half; and this one, once the cleaner had
+        # deleted ours.
+        _remove(job, [name for name in moved_names if _is_own_half(job, name)])
+
+
+def _is_own_half(job: CompactionJob, name: str) -> bool:
+    """Tell by its mark whether a directory is this job's half of a result at layout level hive3."""
+    try:
+        return job.context.fs.read_bytes(f"{job.location.root}/{name}/{PAIR_FILE}") == _mark(job)
+    except StorageError:  # it is gone
+        return False
+
+
+def _mark(job: CompactionJob) -> bytes:
+    return str(int(job.txn.txn_id)).encode()
 
 
 def _remove(job: CompactionJob, names: Iterable[str]) -> None:
