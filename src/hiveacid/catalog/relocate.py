@@ -25,6 +25,7 @@ from hiveacid.ports.transactions import current_write_ids_of
 from hiveacid.storage.local_file_system import LocalFileSystem
 from hiveacid.storage.paths import absolute, is_local, real_path, real_paths
 from hiveacid.stores.hms.metastores import is_metastore
+from hiveacid.table.cleaning.remove_files import lock_of_cleaners
 from hiveacid.table.context import table_names
 from hiveacid.transactions.transaction import Transaction
 
@@ -74,8 +75,9 @@ class BackUp:
 def back_up(warehouse: str, target: str, clock: Clock) -> BackUp:
     """Copy a warehouse with its SQLite store as of one moment; other clients may go on writing.
 
-    An open transaction keeps the cleaner from deleting files. Its locks make DROP of the tables, and INSERT OVERWRITE of
-    plain ones, wait. The store is copied first, then the files of the write ids that the copy knows. The copy's
+    A transaction holds the cleaners back, also from files that no reader of the present needs: the copied store takes
+    states of the past for complete. Its locks make DROP of the tables, and INSERT OVERWRITE of plain ones, wait. The
+    store is copied first, then the files of the write ids that the copy knows. The copy's
     transactions that were open are aborted in it. It opens after `relocate`. Raises ConfigError for an impossible target,
     StorageError if a file that the copy needs is missing or cannot be copied, or a compaction at layout level hive3 came between.
     """
@@ -108,6 +110,7 @@ def _lock_all(store: WarehouseStore, txn: Transaction) -> None:
             is_plain = table is not None and table.kind is TableKind.PLAIN
             kind = LockType.SHARED_WRITE if is_plain else LockType.SHARED_READ
             components.append(LockComponent(kind, name.database, name.name))
+            components.append(lock_of_cleaners(name, LockType.SHARED_READ))
         txn.lock(components)
         locked |= new
 

@@ -16,11 +16,15 @@ from hiveacid.catalog import relocate
 from hiveacid.catalog.opening import open_store
 from hiveacid.cli import main
 from hiveacid.config import Settings
-from hiveacid.core.model import Partition, TableName
+from hiveacid.config.property_definitions import ADOPTED_TXN
+from hiveacid.core.compaction.queue_records import CompactionRequest
+from hiveacid.core.model import Partition, TableName, WriteId
 from hiveacid.core.transactions.locks_and_conflicts import LockType
-from hiveacid.errors import MisplacedStoreError
+from hiveacid.errors import MisplacedStoreError, NotEnoughHistoryError
 from hiveacid.ports.clock import SystemClock
-from hiveacid.ports.transactions import Start
+from hiveacid.ports.transactions import Start, TxnKind
+from hiveacid.table.cleaning.clean_compacted_and_aborted import clean
+from support.contexts import open_context
 from support.directories.shelves import definition
 from support.samples import CLIENT, lock_on
 
@@ -124,8 +128,12 @@ def test_a_backup_is_a_copy_as_of_one_moment(
             append(warehouse, 4)
             (warehouse / "t" / "p=1" / "base_0000002_v0000099").mkdir()
             (warehouse / "t" / "p=1" / ".hiveacid-staging-1").mkdir()
-            held = [(lock.table, lock.type) for lock in store.show_locks() if lock.txn_id != begun.txn_id]
-            assert held == [("t", "SHARED_READ")]
+            held = [
+                (lock.database, lock.table, lock.type)
+                for lock in store.show_locks()
+                if lock.txn_id != begun.txn_id
+            ]
+            assert held == [("default", "t", "SHARED_READ"), ("_hiveacid_cleaner", "t", "SHARED_READ")]
         copy_tree(self, source, target, ids_)
         if source == warehouse:
             shutil.rmtree(warehouse / "t" / "p=1" / "base_0000002_v0000099")
@@ -145,6 +153,38 @@ def test_a_backup_is_a_copy_as_of_one_moment(
     copied, _ = open_store(str(place), None, Settings(), SystemClock())
     assert copied.txn_state(begun.txn_id) == "aborted"
     copied.close()
+
+
+def test_a_backup_has_the_past_that_its_store_tells_of(
+    warehouse: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What was compacted before was cleaned after the copy of the store, which did not know: its past lacked rows."""
+    context = open_context(warehouse)
+    store, places = context.store, warehouse / "t" / "p=1"
+    table = context.require(T)
+    store.alter_table(T, table.without_properties(ADOPTED_TXN.name), seen=table)
+    job = store.enqueue_compaction(CompactionRequest(T, "p=1", "major"), "test")
+    store.claim_compaction("w", job.id)
+    (txn_id,) = store.open_txns(CLIENT, kind=TxnKind.COMPACTION)
+    store.start_compaction(job.id, txn_id, WriteId(2), "w")
+    shutil.copytree(places / "delta_0000001_0000001_0000", places / f"base_0000002_v{txn_id:07d}")
+    store.commit_txn(txn_id)
+    copy_tree = relocate._Copying.directory
+
+    def beside_a_cleaner(self: relocate._Copying, source: Path, target: Path, ids_: object) -> None:
+        if source == warehouse:
+            assert clean(context) == []
+        copy_tree(self, source, target, ids_)
+
+    monkeypatch.setattr(relocate._Copying, "directory", beside_a_cleaner)
+    assert run("backup", "-w", warehouse, tmp_path / "backup").exit_code == 0
+    assert len(clean(context)) == 2
+    context.close()
+    assert run("relocate", "-w", tmp_path / "backup").exit_code == 0
+    with hiveacid.open(str(tmp_path / "backup")) as opened:
+        assert opened.table("t").count(as_of=1) == 2
+    with hiveacid.open(str(warehouse)) as opened, pytest.raises(NotEnoughHistoryError):
+        opened.table("t").count(as_of=1)
 
 
 @pytest.mark.parametrize("while_copying", ["delta_0000001_0000001_0000", "delta_0000003_0000003_0000"])

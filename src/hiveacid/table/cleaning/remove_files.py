@@ -43,7 +43,7 @@ _ROOT = FileEntry("", is_dir=True)
 _ATTEMPTS = 3
 
 _CLEANERS = "_hiveacid_cleaner"
-"""Name in the place of a database, for locks that only cleaners request."""
+"""Name in the place of a database, for locks of `lock_of_cleaners`."""
 
 
 def ready_jobs(context: Context) -> list[Compaction]:
@@ -67,14 +67,18 @@ def cleaner_lock(context: Context, name: TableName) -> Iterator[Transaction | No
     cleaners could overwrite each other's record of the history. Raises TransactionAbortedError instead of
     NotEnoughHistoryError once it has timed out: the name then has the write ids of another table.
     """
-    other_cleaners = LockComponent(LockType.EXCLUSIVE, _CLEANERS, name.name, name.database)
-    with lock_against_drop(context, name, other_cleaners) as held:
+    with lock_against_drop(context, name, lock_of_cleaners(name, LockType.EXCLUSIVE)) as held:
         try:
             yield held
         except errors.NotEnoughHistoryError:
             if held is not None:
                 held.require_open_in_store()
             raise
+
+
+def lock_of_cleaners(name: TableName, kind: LockType) -> LockComponent:
+    """Return a lock on the cleaning of a table: EXCLUSIVE of a cleaner, SHARED_READ of who holds cleaners back."""
+    return LockComponent(kind, _CLEANERS, name.name, name.database)
 
 
 def is_cleanup_disabled(context: Context, table: TableDefinition, partition: Partition | None) -> bool:

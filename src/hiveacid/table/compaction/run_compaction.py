@@ -328,4 +328,4 @@ def _record_history_start(context: Context, name: TableName, earliest: WriteId) 
                 record_history_start(context, name, earliest, held)
                 return
         context.clock.sleep(_CLEANER_PAUSE)
-    raise errors.CompactionError(f"a cleaner has been at work in {name} for a long time: compact it again")
+    raise errors.CompactionError(f"a cleaner or a backup is at work in {name}: compact it again later")
