@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from hiveacid.catalog.convert import require_originals
 from hiveacid.catalog.ddl import drop_from_catalog, end_history, require_no_acid_files, with_history_from
 from hiveacid.config import setting_definitions
+from hiveacid.config.property_definitions import CONVERSION
 from hiveacid.core.format.names import is_hidden
 from hiveacid.core.model import Partition, TableDefinition, TableKind, TableName
 from hiveacid.core.schema.location_overlap import may_lie_in, on_any_hdfs
@@ -168,10 +169,11 @@ def _has_originals(context: Context, table: TableDefinition, location: str) -> b
             "as only the store knows in which it was written: copy the directory to another place, acid.adopt(...) it there as a "
             "table, and INSERT its rows"
         )
-    if listing.originals and (table.kind is TableKind.INSERT_ONLY or table.bucketing):
+    was_insert_only = table.kind is TableKind.INSERT_ONLY or CONVERSION.of(table) is not None
+    if listing.originals and (was_insert_only or table.bucketing):
         reason = (
-            "lies outside deltas, where Hive reads no rows of an insert-only table"
-            if table.kind is TableKind.INSERT_ONLY
+            "lies outside deltas, where no rows are read of a table that is, or was, insert-only"
+            if was_insert_only
             else "may hold rows of any bucket, and the table is bucketed"
         )
         raise CatalogError(

@@ -11,6 +11,7 @@ import pytest
 from pyarrow import orc
 
 import hiveacid
+from hiveacid.catalog.convert import convert
 from hiveacid.catalog.ddl import create_table
 from hiveacid.catalog.repair_partitions import repair_partitions
 from hiveacid.config.setting_definitions import MSCK_PATH_VALIDATION
@@ -260,6 +261,19 @@ def test_other_files_are_refused(
     with pytest.raises(CatalogError, match=reason):
         repair(context)
     assert names(context) == []
+
+
+def test_files_outside_deltas_of_a_table_that_was_insert_only_are_not_taken(context: Context) -> None:
+    """Its readers ignore such files, as the conversion may have left some, so that the new partition showed no rows."""
+    root = create(context)
+    put(root, "day=a/000000_0", [1])
+    repair(context)
+    convert(context, T, dict(ONLY))
+    convert(context, T, {"transactional_properties": "default"})
+    put(root, "day=b/000000_0", [2])
+    with pytest.raises(CatalogError, match=r"day=b/000000_0 lies outside deltas.*LOAD DATA INPATH it"):
+        repair(context)
+    assert (names(context), rows(context)) == (["day=a"], [1])
 
 
 def test_without_anything_to_repair_nobody_is_waited_for(context: Context) -> None:
