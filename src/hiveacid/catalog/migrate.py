@@ -82,6 +82,7 @@ class MigratedTable:
     visible: tuple[int, ...] = ()  # visibility transaction ids of directories that compactions made
     invalid: tuple[int, ...] = ()  # those of them that did not commit
     hidden: tuple[str, ...] = ()  # directories that end below the `Partition.min_write_id`
+    outside: tuple[str, ...] = ()  # files outside directories of the layout
     history_from: int = 0
 
 
@@ -218,19 +219,22 @@ class Migration:
                 f"writers of {name} are still active (write ids {ids.open[:_MAX_IDS_SHOWN]}): wait until they end"
             )
         places = {p.location: p.min_write_id for p in partitions} or {table.location: 0}
-        visible, hidden, history_from = self._on_disk(name, places, row_ids=table.kind is TableKind.FULL_ACID)
+        visible, hidden, outside, history_from = self._on_disk(
+            name, places, row_ids=table.kind is TableKind.FULL_ACID
+        )
         invalid = tuple(sorted(txn_id for txn_id in visible if not _was_committed(table, txns, txn_id)))
         shown = tuple(sorted(visible))
         return MigratedTable(
-            table, partitions, ids.high_watermark, ids.aborted, shown, invalid, hidden, history_from
+            table, partitions, ids.high_watermark, ids.aborted, shown, invalid, hidden, outside, history_from
         )
 
     def _on_disk(
         self, table: TableName, places: Mapping[str, int], *, row_ids: bool
-    ) -> tuple[set[int], tuple[str, ...], int]:
+    ) -> tuple[set[int], tuple[str, ...], tuple[str, ...], int]:
         """``places``: lowest write ids (`Partition.min_write_id`) by location."""
         visible: set[int] = set()
         hidden: list[str] = []
+        outside: list[str] = []
         history_from = 0
         for number, (root, lowest) in enumerate(places.items()):
             self.watch(table, "listed", number, len(places))
@@ -239,24 +243,27 @@ class Migration:
                     f"{root}: only tables in local directories can be migrated"
                 )
             try:
-                directories = list_layout(self.fs, root).directories
+                listing = list_layout(self.fs, root)
             except errors.MissingDirectoryError:
                 continue
-            for directory in directories:
+            outside += [f"{root}/{file.path}" for file in listing.originals]
+            for directory in listing.directories:
                 name = directory.name
                 if ends_below(directory.path, lowest):
                     hidden.append(f"{root}/{directory.path}")
                 history_from = max(history_from, lost_history(name, row_ids=row_ids))
                 if name.visibility_txn_id:
                     visible.add(int(name.visibility_txn_id))
-        return visible, tuple(hidden), history_from
+        return visible, tuple(hidden), tuple(outside), history_from
 
     def _require_movable(self, state: MigratedTable) -> None:
         """Refuse a table that the target cannot hold, before anything is changed."""
         table = state.table
-        if CONVERSION.of(table) is not None:
+        if CONVERSION.of(table) is not None and (table.kind is TableKind.PLAIN or state.outside):
             raise errors.UnsupportedFeatureError(
                 f"{table.name} is being converted: wait until that ends, or repeat an interrupted ALTER TABLE"
+                if table.kind is TableKind.PLAIN
+                else f"{state.outside[0]} was left by the conversion of {table.name}, which has its rows in a delta: move it away"
             )
         if self.target.store.maintained_by_hiveacid():
             return
@@ -372,7 +379,8 @@ class Migration:
             changed[ADOPTED_TXN.name] = str(max(state.visible, default=0))
             if state.invalid:
                 changed[ADOPTED_INVALID.name] = ",".join(map(str, state.invalid))
-        unmarked = state.table.without_properties(ADOPTED_TXN.name, ADOPTED_INVALID.name, MIGRATION.name)
+        marks = ADOPTED_TXN, ADOPTED_INVALID, MIGRATION, CONVERSION
+        unmarked = state.table.without_properties(*(mark.name for mark in marks))
         constraints = self.source.store.constraints(state.table, keys=True)
         # it knows a foreign key only beside the other table
         if not self.target.store.maintained_by_hiveacid():

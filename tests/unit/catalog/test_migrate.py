@@ -6,10 +6,20 @@ from pathlib import Path
 
 import pytest
 
+from hiveacid.catalog.convert import convert
+from hiveacid.catalog.ddl import create_table
 from hiveacid.catalog.migrate import Migration, MigrationStore
-from hiveacid.config.property_definitions import ADOPTED_TXN, MIGRATION
+from hiveacid.config.property_definitions import ADOPTED_TXN, CONVERSION, MIGRATION
 from hiveacid.core.format.write_id_lists import ValidWriteIdList
-from hiveacid.core.model import Column, DatabaseDefinition, Partition, TableDefinition, TableName, WriteId
+from hiveacid.core.model import (
+    Column,
+    DatabaseDefinition,
+    Partition,
+    TableDefinition,
+    TableKind,
+    TableName,
+    WriteId,
+)
 from hiveacid.core.snapshot.tags import Tag, format_tags
 from hiveacid.errors import TransactionStateError, UnsupportedFeatureError
 from hiveacid.ports.clock import SystemClock
@@ -17,6 +27,7 @@ from hiveacid.ports.transactions import TxnKind
 from hiveacid.storage.local_file_system import LocalFileSystem
 from hiveacid.stores.sql.store import SqlStore
 from hiveacid.table.read.visible_locations import may_have_acid_v1_events
+from support.contexts import open_context
 from support.samples import CLIENT, ORC
 
 T = TableName("shop", "t")
@@ -154,3 +165,29 @@ def test_a_table_with_tags_does_not_go_to_a_metastore(tmp_path: Path) -> None:
     assert moved.property("hiveacid.tags") == tags
     for store in (source, metastore, own):
         store.close()
+
+
+def test_a_table_that_was_converted_to_insert_only_moves(tmp_path: Path) -> None:
+    """It counted as being converted for ever. Files that the conversion has left would be read by Hive, too."""
+    context = open_context(tmp_path / "wh")
+    create_table(context, TableDefinition(TableName("default", "t"), (Column("id", "int"),), ORC, ""))
+    table = context.require(TableName("default", "t"))
+    place = Path(table.location)
+    (place / "000000_0").write_bytes(b"x")
+    convert(context, table.name, {"transactional": "true", "transactional_properties": "insert_only"})
+    assert CONVERSION.of(context.require(table.name)) == "1"
+    own, files = SqlStore(f"sqlite:///{tmp_path}/new.db"), LocalFileSystem(durable=False)
+    migration = Migration(
+        MigrationStore(context.store, "old"), MigrationStore(own, "new"), files, SystemClock()
+    )
+    left = place / "000000_0"  # as by a process that was killed before it had deleted it
+    left.hardlink_to(place / "delta_0000001_0000001_0000" / "000000_0")
+    with pytest.raises(UnsupportedFeatureError, match=f"{left} was left by the conversion"):
+        migration.move(table.name)
+    left.unlink()
+    migration.move(table.name)
+    moved = own.get_table(table.name)
+    assert moved is not None
+    assert (moved.kind, CONVERSION.of(moved)) == (TableKind.INSERT_ONLY, None)
+    context.close()
+    own.close()
