@@ -44,6 +44,26 @@ def test_a_refusal_says_until_when_a_dead_worker_may_stand_in_the_way(scene: Sce
     )
 
 
+def test_a_worker_that_has_just_committed_is_not_dead(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its job counted as failed, and the cleaner no longer waited for readers that do not see what it made."""
+    scene.table()
+    job_id, txn_id = claim(scene, None)
+    (reader,) = scene.store.open_txns(CLIENT, kind=TxnKind.READ_ONLY)
+    for _ in range(4):
+        scene.clock.advance(100)
+        scene.store.heartbeat([txn_id, reader])
+    state = scene.store.txn_state
+
+    def commit_first(asked: TxnId) -> str:
+        scene.store.commit_txn(txn_id)
+        return state(asked)
+
+    monkeypatch.setattr(scene.store, "txn_state", commit_first)
+    with pytest.raises(CompactionRefusedError, match="ready for cleaning"):
+        compact(scene.context, T, "major", None)
+    assert scene.states() == [(job_id, "ready for cleaning")]
+
+
 def test_a_request_for_all_partitions_is_refused_because_of_a_dead_worker(scene: Scene) -> None:
     """It raises once a heartbeat is missing, and while the worker's service is not announced."""
     scene.table(partitions=("1", "2"))

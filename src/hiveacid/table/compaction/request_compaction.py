@@ -41,6 +41,7 @@ _FIRST_PAUSE, _LONGEST_PAUSE = 0.25, 10.0  # seconds between two checks of a job
 # part of the time-out after which a heartbeat is overdue; clients send one at half of it
 _OVERDUE_SHARE = 0.6
 _STOP_CHECK_INTERVAL = 0.5  # seconds between two looks whether a statement is being stopped
+_NOT_ABORTED = (TransactionState.OPEN, TransactionState.COMMITTED)
 
 
 @dataclass(frozen=True)
@@ -331,11 +332,12 @@ def _end_stale_job(
     covered = (job.request.kind, request.kind) == (CompactionKind.MINOR, CompactionKind.MAJOR)
     # another client has ended the job meanwhile
     with suppress(errors.TransactionStateError, errors.CompactionError):
-        # a worker may crash before it opens a transaction, or after it aborted it
+        # A worker may crash before it opens a transaction, or after it aborted it. With one that has just committed, the
+        # job is done, and only while it is ready for cleaning the cleaner waits for readers that do not see its result.
         if (
             job.state == CompactionState.WORKING
             and (job.started or 0) < silent_since
-            and not (job.txn_id is not None and context.store.txn_state(job.txn_id) == TransactionState.OPEN)
+            and not (job.txn_id is not None and context.store.txn_state(job.txn_id) in _NOT_ABORTED)
         ):
             context.store.end_compaction(
                 job.id, CompactionState.FAILED, "its worker has not been heard of any more"
