@@ -24,6 +24,7 @@ from hiveacid.ports.transactions import TxnKind
 from hiveacid.storage.local_file_system import LocalFileSystem
 from hiveacid.storage.snapshot_locations import read_location
 from hiveacid.table.cleaning.clean_compacted_and_aborted import clean
+from hiveacid.table.compaction import write_compacted_files
 from hiveacid.table.compaction.run_compaction import CompactionReport, run_job
 from hiveacid.table.compaction.write_compacted_files import CompactionJob
 from hiveacid.table.write.publish import PublishedFiles
@@ -125,6 +126,43 @@ def test_a_half_that_another_worker_has_made_anew_is_not_removed(
     with pytest.raises(TransactionAbortedError):
         work(scene, job=claimed(scene, "minor"))
     assert scene.listing() == ["delete_delta_0000001_0000004", "delta_0000001_0000004"]
+
+
+@pytest.mark.parametrize("when", ["before its commit", "after it"])
+def test_readers_keep_what_a_result_without_a_visibility_id_replaces(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch, when: str
+) -> None:
+    """The cleaning after an earlier job took from them what they had listed before the next one had its name."""
+    table = scene.table(**HIVE3)
+    for is_delete in (False, False, True, True):
+        scene.write(is_delete=is_delete)
+    (older,) = scene.store.open_txns(CLIENT, kind=TxnKind.READ_ONLY)
+    work(scene, job=claimed(scene, "minor"))
+    (reader,) = scene.store.open_txns(CLIENT, kind=TxnKind.READ_ONLY)
+    txns = scene.store.take_snapshot(reader)
+    write_ids = scene.store.valid_write_ids(txns, [T])[T]
+    read = read_location(scene.context.fs, table, table.location, None, write_ids, txns).state
+    needed = {directory.path for directory in read.directories_to_read}
+    scene.store.commit_txn(older)
+    if when == "before its commit":
+        cleaned: list[list[str]] = []
+        put_in_place = write_compacted_files._put_in_place
+
+        def clean_behind(job: CompactionJob, scratch: str, names: list[str]) -> None:
+            put_in_place(job, scratch, names)
+            cleaned.append(clean(scene.context))
+
+        monkeypatch.setattr(write_compacted_files, "_put_in_place", clean_behind)
+        work(scene)
+        assert cleaned == [[]]
+    else:
+        work(scene)
+    clean(scene.context)
+    assert needed <= set(scene.listing())
+    scene.store.commit_txn(reader)
+    clean(scene.context)
+    assert scene.listing() == ["base_0000004"]
+    assert {state for _, state in scene.states()} == {"succeeded"}
 
 
 def test_its_own_transaction_counts_as_open(scene: Scene) -> None:

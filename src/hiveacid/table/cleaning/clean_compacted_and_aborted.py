@@ -12,11 +12,11 @@ from functools import partial
 
 from hiveacid.core.compaction.cleaning_plan import seen_by_all
 from hiveacid.core.compaction.queue_records import Compaction
-from hiveacid.core.format.names import PAIR_FILE, BaseName, ends_below, layout_name
+from hiveacid.core.format.names import PAIR_FILE, BaseName, LayoutLevel, ends_below, layout_name
 from hiveacid.core.format.write_id_lists import ValidTxnList
 from hiveacid.core.model import Partition, TableDefinition, TableKind, TableName, TxnId, WriteId
 from hiveacid.core.snapshot.selection import select
-from hiveacid.core.transactions.states import CompactionState, TransactionState
+from hiveacid.core.transactions.states import UNDER_WAY, CompactionState, TransactionState
 from hiveacid.errors import (
     CompactionError,
     HiveAcidError,
@@ -139,12 +139,29 @@ def _clean_after_job(context: Context, job: Compaction, min_open: TxnId, held: T
         plan = remove_files.plan_location_cleaning(
             context, table, root, job.high_watermark, min_open, possibly_unseen_txns, partition=partition
         )
+        if context.layout_level(table) is LayoutLevel.HIVE3 and _may_hide(context, job, min_open):
+            return []
         removed_paths = remove_files.delete_planned(context, table, root, partition, plan, held)
     except MissingDirectoryError:
         removed_paths, plan = [], None
     if plan is None or (not plan.postponed and len(removed_paths) == len(plan.deletions)):
         _succeed(context, job)
     return removed_paths
+
+
+def _may_hide(context: Context, job: Compaction, min_open: TxnId) -> bool:
+    """Tell whether a later compaction of the place may have hidden files that open readers had listed.
+
+    Without ``_v`` its result counts from its renaming on. The cleaning after it waits for these readers. Call it after the
+    listing; ``min_open``: from before it.
+    """
+    place = job.request.table, job.request.partition
+    return any(
+        other.id > job.id and place == (other.request.table, other.request.partition) and other.claims > 0
+        for other in context.store.show_compactions()
+        if other.state in UNDER_WAY
+        or (other.state == CompactionState.READY_FOR_CLEANING and (other.next_txn_id or 0) > min_open)
+    )
 
 
 def _succeed(context: Context, job: Compaction, note: str | None = None) -> None:
