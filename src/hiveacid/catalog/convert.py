@@ -108,7 +108,10 @@ def convert(context: Context, name: TableName, changes: Mapping[str, str]) -> No
                 definition = definition.with_properties({HISTORY_FROM.name: str(first)})
             txn.pending.alter_table(definition)
         else:
-            require_originals(context, table, _locations(context, table, txn))
+            roots = _locations(context, table, txn)
+            if CONVERSION.of(table) is not None:  # one to insert-only died
+                _remove_crashed_conversion(context, table, roots, txn)
+            require_originals(context, table, roots)
             txn.pending.alter_table(definition, skipped=SKIPPED_WRITE_IDS)
 
 

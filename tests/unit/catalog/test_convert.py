@@ -6,9 +6,11 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
+from pyarrow import orc
 
 import hiveacid
 from hiveacid.catalog.ddl import create_table, set_properties
+from hiveacid.config.property_definitions import CONVERSION
 from hiveacid.core.model import Column, TableDefinition, TableName, WriteId
 from hiveacid.core.schema.storage_formats import ORC
 from hiveacid.errors import NotEnoughHistoryError, UnsupportedFeatureError
@@ -58,4 +60,23 @@ def test_states_of_files_with_other_names_end(tmp_path: Path, name: str) -> None
     with pytest.raises(NotEnoughHistoryError, match="write id 2"):
         rows(context, 1)
     assert (rows(context, 2), rows(context)) == ([2], [2, 3])
+    context.close()
+
+
+def test_a_conversion_to_full_acid_goes_on_after_one_to_insert_only_that_died(tmp_path: Path) -> None:
+    """It took the directory that the other one had filled for a data file, and the table could become insert-only alone."""
+    context = open_context(tmp_path)
+    create_table(context, TableDefinition(T, (Column("id", "int"),), ORC, ""))
+    table = context.require(T)
+    place = Path(table.location)
+    orc.write_table(pa.table({"id": pa.array([1], pa.int32())}), place / "000000_0")
+    context.catalog.alter_table(T, table.with_properties({CONVERSION.name: "1"}))
+    filled = place / "delta_0000001_0000001_0000"
+    filled.mkdir()
+    (filled / "000000_0").hardlink_to(place / "000000_0")
+    assert rows(context) == [1]
+    set_properties(context, T, {"transactional": "true"})
+    assert (rows(context), filled.exists()) == ([1], False)
+    write(context, 2)
+    assert rows(context) == [1, 2]
     context.close()
