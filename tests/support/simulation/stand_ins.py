@@ -52,7 +52,7 @@ def _as_texts(env: object, columns: object, static: Mapping[str, object]) -> dic
 _STAND_INS: Iterable[tuple[str, object]] = (
     ("hiveacid.storage.snapshot_locations._map_in_pool", _one_by_one),
     ("hiveacid.spark.formats.file_columns.partition_values_as_text", _as_texts),
-    ("hiveacid.table.write.write_conflicts._has_valid_stripe", _has_valid_line),
+    ("hiveacid.table.partitions._has_valid_stripe", _has_valid_line),
     ("hiveacid.streaming.stream_transaction.StreamFile", JsonFile),
     ("hiveacid.table.write.publish.merged_tail", _no_footer),
     ("hiveacid.table.write.publish.acid_metadata", lambda *_, **__: {}),
