@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
 
+from hiveacid.core.model import TableName
 from hiveacid.errors import (
     AlreadyExistsError,
     CatalogError,
@@ -125,6 +127,34 @@ def test_in_python(acid: AcidSession) -> None:
     with pytest.raises(UnsupportedFeatureError, match=r"default\.chain3 would read itself"):
         acid.sql("CREATE OR REPLACE VIEW chain3 AS SELECT a FROM chain5")
     assert rows(acid.sql("SELECT * FROM chain3")) == [(5,), (6,)]
+
+
+def test_another_client_makes_or_drops_the_view_first(
+    acid: AcidSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """While the statement waits for its lock: with IF [NOT] EXISTS that is no error."""
+    catalog, lock, name = acid.context.catalog, acid.context.store.lock, TableName("default", "w")
+    acid.sql(f"CREATE TABLE t (id INT) {ACID}")
+    acid.sql("CREATE VIEW w AS SELECT id FROM t")
+    view = catalog.get_view(name)
+    assert view is not None
+
+    def run(statement: str, meanwhile: Callable[[], None]) -> None:
+        def waiting(*arguments: Any, **options: Any) -> Any:
+            monkeypatch.undo()
+            meanwhile()
+            return lock(*arguments, **options)
+
+        monkeypatch.setattr(acid.context.store, "lock", waiting)
+        acid.sql(statement)
+
+    run("DROP VIEW IF EXISTS w", lambda: catalog.drop_view(name))
+    assert catalog.get_view(name) is None
+    run("CREATE VIEW IF NOT EXISTS w AS SELECT id + 1 AS id FROM t", lambda: catalog.create_view(view))
+    assert catalog.get_view(name) == view
+    catalog.drop_view(name)
+    with pytest.raises(AlreadyExistsError):
+        run("CREATE VIEW w AS SELECT id FROM t", lambda: catalog.create_view(view))
 
 
 def test_a_view_keeps_collations_and_a_table_refuses_them(native: NativeSession) -> None:

@@ -38,3 +38,27 @@ def open_context(root: Path, wrap: Callable[[WarehouseStore], Any] = lambda stor
     """Open a warehouse with an SQLite store; ``wrap``: around its store, but not for heartbeats."""
     store, warehouse = open_store(str(root), None, Settings(), SystemClock())
     return context_of(wrap(store), warehouse, SystemClock(), Heartbeats(store, 600.0))
+
+
+class PausedStore:
+    """A store whose client sleeps just before a call until its transactions have timed out and others did their work."""
+
+    def __init__(
+        self, store: WarehouseStore, call: str, meanwhile: Callable[[], None], *, timed_out: bool = True
+    ) -> None:
+        self._store, self._call, self._meanwhile = store, call, meanwhile
+        self._timed_out = timed_out
+
+    def __getattr__(self, name: str) -> Any:
+        """Return a method of the store, after the pause if it is the one."""
+        method = getattr(self._store, name)
+        if name != self._call:
+            return method
+
+        def call(*arguments: Any, **options: Any) -> Any:
+            if self._timed_out:
+                self._store.abort_txns(self._store.valid_txns().open, "time out")
+            self._meanwhile()
+            return method(*arguments, **options)
+
+        return call

@@ -26,8 +26,12 @@ def create_database(context: Context, database: DatabaseDefinition, *, if_not_ex
     if context.catalog.get_database(database.name) is not None and if_not_exists:
         return
     check_name("database", database.name)
-    location = place_database(context, database.name, database.location)
-    context.catalog.create_database(replace(database, location=location))
+    try:
+        location = place_database(context, database.name, database.location)
+        context.catalog.create_database(replace(database, location=location))
+    except errors.CatalogError:  # also of a location that the other one's database has by now
+        if not if_not_exists or context.catalog.get_database(database.name) is None:
+            raise
 
 
 def alter_database(
@@ -77,10 +81,12 @@ def drop_database(context: Context, name: str, *, if_exists: bool = False, casca
     for definition in filter(None, (context.catalog.get_table(TableName(name, table)) for table in tables)):
         require_removable(context, definition, partitions_of(context, definition) or ())
     for view in views:
-        context.catalog.drop_view(TableName(name, view))
+        with suppress(errors.NoSuchTableError):  # another client was first, as with tables
+            context.catalog.drop_view(TableName(name, view))
     for table in tables:
-        drop_table(context, TableName(name, table))
-    context.catalog.drop_database(name)
+        drop_table(context, TableName(name, table), if_exists=True)
+    with suppress(*(errors.NoSuchDatabaseError,) if if_exists else ()):
+        context.catalog.drop_database(name)
     if is_local(database.location) and database.location.startswith(f"{context.warehouse}/{name}.db"):
         with suppress(OSError):  # it is not there, or not empty
             Path(database.location).rmdir()

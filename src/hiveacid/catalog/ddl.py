@@ -6,6 +6,7 @@ The package ``sql`` interprets the texts of views.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 
 from hiveacid import errors
@@ -189,7 +190,9 @@ def drop_table(context: Context, name: TableName, *, if_exists: bool = False) ->
         if if_exists:
             return
         raise errors.NoSuchTableError(f"table {name} does not exist")
-    with exclusive_table(context, name) as (table, txn):
+    gone = (errors.NoSuchTableError, errors.NoSuchDatabaseError) if if_exists else ()
+    # of two at once the second waits for the lock of the first
+    with suppress(*gone), exclusive_table(context, name) as (table, txn):
         partitions = partitions_of(context, table) or ()
         require_removable(context, table, partitions)
         txn.lock([lock_of_location(one) for one in locations_to_remove(table, partitions)])

@@ -5,46 +5,26 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from hiveacid.catalog.ddl import create_table, drop_partitions, drop_table, replace_table, set_properties
+from hiveacid.catalog.ddl import (
+    create_table,
+    drop_partitions,
+    drop_table,
+    replace_table,
+    set_properties,
+)
 from hiveacid.core.model import Partition, TableDefinition, TableKind, TableName
-from hiveacid.errors import CatalogError, WriteConflictError
-from hiveacid.ports.store import WarehouseStore
+from hiveacid.errors import CatalogError, NoSuchTableError, WriteConflictError
 from hiveacid.table.context import Context
-from support.contexts import open_context
+from support.contexts import PausedStore, open_context
 from support.directories.shelves import definition
 
 ADOPTED_TXN = "hiveacid.adopted.txn"
 T, CONTENT = TableName("default", "t"), TableName("default", "content")
 PLAIN = "CREATE TABLE t (id INT) PARTITIONED BY (p STRING) STORED AS ORC"
 ACID = f"{PLAIN} TBLPROPERTIES ('transactional'='true')"
-
-
-class PausedStore:
-    """A store whose client sleeps just before a call until its transactions have timed out and others did their work."""
-
-    def __init__(
-        self, store: WarehouseStore, call: str, meanwhile: Callable[[], None], *, timed_out: bool = True
-    ) -> None:
-        self._store, self._call, self._meanwhile = store, call, meanwhile
-        self._timed_out = timed_out
-
-    def __getattr__(self, name: str) -> Any:
-        """Return a method of the store, after the pause if it is the one."""
-        method = getattr(self._store, name)
-        if name != self._call:
-            return method
-
-        def call(*arguments: Any, **options: Any) -> Any:
-            if self._timed_out:
-                self._store.abort_txns(self._store.valid_txns().open, "time out")
-            self._meanwhile()
-            return method(*arguments, **options)
-
-        return call
 
 
 def made(context: Context, sql: str, name: TableName = T) -> TableDefinition:
@@ -107,6 +87,24 @@ def test_a_table_that_was_converted_meanwhile_does_not_become_plain(tmp_path: Pa
         set_properties(paused, T, {"transactional": "false"})
     assert converted
     assert other.catalog.get_table(T).kind is TableKind.FULL_ACID  # type: ignore[union-attr]
+    for context in (paused, other):
+        context.close()
+
+
+def test_of_two_drops_at_once_the_second_finds_the_table_gone(tmp_path: Path) -> None:
+    """DROP TABLE IF EXISTS: it waited for the lock of the first."""
+    other = open_context(tmp_path / "wh")
+    paused = open_context(
+        tmp_path / "wh",
+        lambda store: PausedStore(
+            store, "lock", lambda: drop_table(other, T, if_exists=True), timed_out=False
+        ),
+    )
+    made(other, ACID)
+    drop_table(paused, T, if_exists=True)
+    made(other, ACID)
+    with pytest.raises(NoSuchTableError):
+        drop_table(paused, T)
     for context in (paused, other):
         context.close()
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 
@@ -147,7 +147,9 @@ def create_view(execution: ExecutionContext, statement: definitions.CreateView) 
             _require_free_in_spark(context, name)
     view = _view_definition(execution, name, ref, statement.query, statement.columns)
     definition = replace(view, comment=statement.comment, properties=statement.properties)
-    ddl.create_view(context, definition, replaces=statement.replace)
+    # of two at once, the second finds it when it has the lock
+    with suppress(*(errors.AlreadyExistsError,) if statement.if_not_exists else ()):
+        ddl.create_view(context, definition, replaces=statement.replace)
 
 
 def alter_view(execution: ExecutionContext, statement: definitions.AlterView) -> None:
@@ -190,7 +192,9 @@ def drop_view(execution: ExecutionContext, statement: definitions.DropView) -> N
     is_missing = context.catalog.get_view(name) is None and context.catalog.get_table(name) is None
     if_exists = statement.if_exists or context.settings.get(setting_definitions.DROP_IGNORES_NONEXISTENT)
     if not (is_missing and if_exists):
-        ddl.drop_view(context, _find(execution, statement.name))
+        # another client may drop it first
+        with suppress(*(errors.NoSuchTableError, errors.NoSuchDatabaseError) if if_exists else ()):
+            ddl.drop_view(context, _find(execution, statement.name))
 
 
 def show_views(execution: ExecutionContext, statement: administration.ShowViews) -> DataFrame:
