@@ -98,6 +98,7 @@ def _adopt(
     seeded = None
     if table.kind is not TableKind.PLAIN:
         seeded = _write_ids_to_seed(table.name, write_ids, WriteId(highest))
+        context.store.restart_write_ids(adopted, (ADOPTED_TXN.name, str(visibility)))
         context.store.seed_txns(TxnId(max(visibility, int(txns.high_watermark) if txns else 0)))
     # All at once: a table without its write ids shows no rows, and DROP TABLE would delete its files.
     txn.pending.adopt_table(adopted, partitions, seeded)

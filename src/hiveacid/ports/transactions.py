@@ -50,8 +50,9 @@ class WriteIdPort(Protocol):
         """Make ``high_watermark + 1`` the next write id of an adopted table without write ids; mark ``aborted`` ones as such."""
 
     def restart_write_ids(self, table: TableDefinition, mark: tuple[str, str]) -> None:
-        """Restart write ids at 1 before a table of this name is created, for stores where DROP TABLE keeps the old ids.
+        """Restart write ids at 1 before a table of this name is created.
 
+        Some are left by a CREATE TABLE AS SELECT that failed, and in some stores by DROP TABLE.
         On a Hive 4 metastore the adapter creates and drops a stand-in table (`is_stand_in`). ``mark`` is a property of the
         stand-in, by which a later call recognises an interrupted one.
         """

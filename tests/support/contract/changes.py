@@ -20,7 +20,7 @@ from hiveacid.errors import (
     WriteConflictError,
 )
 from hiveacid.ports.catalog import CatalogChanges, NewPartition, SeededWriteIds
-from hiveacid.ports.transactions import Operation
+from hiveacid.ports.transactions import Operation, Remains
 from support.samples import CLIENT, ORDERS, STOCK, Store, database, lock_on, table, wrote
 
 INSERT, UPDATE, DELETE = Operation
@@ -88,6 +88,25 @@ class CatalogChangesContract:
         with pytest.raises(TransactionStateError):
             store.commit_txn(late, begun)
         assert (store.get_table(STOCK), store.txn_state(late)) == (None, "open")
+
+    def test_a_table_is_adopted_after_a_failed_creation_of_its_name(self, store: Store) -> None:
+        """The write id of that CREATE TABLE AS SELECT is given again, once its writer has stopped."""
+        _shop(store)
+        (failed,) = store.open_txns(CLIENT)
+        store.allocate_write_ids([failed], ORDERS)
+        for reason in (None, Remains.UNKNOWN, Remains.FILES):  # open; perhaps still at work; stopped
+            if reason is not None:
+                store.abort_txns([failed], "no", reason)
+            store.restart_write_ids(table(), ("", ""))
+            (txn_id,) = store.open_txns(CLIENT)
+            seeded = SeededWriteIds(ORDERS, WriteId(7), (WriteId(3),))
+            if reason is not Remains.FILES:
+                with pytest.raises(TransactionStateError):
+                    store.commit_txn(txn_id, CatalogChanges((table(),), seeded=(seeded,)))
+        store.commit_txn(txn_id, CatalogChanges((table(),), seeded=(seeded,)))
+        store.restart_write_ids(table(), ("", ""))  # there is such a table now
+        ids = store.valid_write_ids(store.valid_txns(), [ORDERS])[ORDERS]
+        assert (ids.high_watermark, ids.open, ids.aborted) == (7, (), (3,))
 
     def test_partitions_go_with_the_commit(self, store: Store) -> None:
         """DROP PARTITION: together with the mark in the definition, and those of other tables stay."""

@@ -38,6 +38,7 @@ from hiveacid.stores.sql.schema import (
     idempotency_marks,
     is_of_same_table,
     is_of_table,
+    next_write_ids,
     services,
     table_columns,
     table_parameters,
@@ -241,14 +242,10 @@ _OLD = txns.c.ended + txns.c.timeout < NOW
 _HAS_TABLE = select(tables.c.name).where(
     tables.c.database_name == write_ids.c.database_name, tables.c.name == write_ids.c.table_name
 )
+_NO_WRITER_COMES = and_(txns.c.state == ABORTED, or_(HAS_STOPPED, txns.c.ended < NOW - LATEST_WRITER))
 # A CREATE TABLE AS SELECT that failed: no cleaner visits its table.
 _DELETE_IDS_WITHOUT_TABLE = delete(write_ids).where(
-    write_ids.c.txn_id.in_(
-        select(txns.c.id).where(
-            txns.c.state == ABORTED, _OLD, or_(HAS_STOPPED, txns.c.ended < NOW - LATEST_WRITER)
-        )
-    ),
-    ~_HAS_TABLE.exists(),
+    write_ids.c.txn_id.in_(select(txns.c.id).where(_NO_WRITER_COMES, _OLD)), ~_HAS_TABLE.exists()
 )
 _COMMITTED_BEFORE_ALL = select(txns.c.id).where(
     txns.c.state == COMMITTED, _OLD, txns.c.id < bindparam("seen", type_=BigInteger)
@@ -364,6 +361,17 @@ class AbortTxns(SqlBase):
         except StorePermissionError:  # a role that only reads: writers and services do it
             return ()
 
+    def restart_write_ids(self, table: TableDefinition, mark: tuple[str, str]) -> None:  # noqa: ARG002 - no stand-in
+        """Forget the write ids of a CREATE TABLE AS SELECT that failed; those of a table went with DROP TABLE."""
+        key = table_parameters(table.name) | {"now": self._database.now()}
+
+        def work(connection: Connection) -> None:
+            if connection.scalar(_TABLE_OF_NAME, key) is None:
+                connection.execute(_DELETE_FAILED_CREATIONS, key)
+                connection.execute(_DELETE_UNUSED_COUNTER, key)
+
+        self._database.write(work, repeatable=True)
+
     def aborted_write_ids(self, table: TableName, *, may_come: bool = False) -> tuple[WriteId, ...]:
         """Return write ids of aborted transactions that were not cleaned yet."""
         refusals.table_name(table)
@@ -416,6 +424,16 @@ _ABORTED = or_(
     select(txns.c.id).where(txns.c.id == write_ids.c.txn_id, txns.c.state == ABORTED).exists(),
 )
 _ON_TABLE = is_of_table(write_ids)
+_TABLE_OF_NAME = select(tables.c.name).where(
+    tables.c.database_name == bindparam("database"), tables.c.name == bindparam("name")
+)
+_DELETE_FAILED_CREATIONS = delete(write_ids).where(
+    _ON_TABLE, write_ids.c.txn_id.in_(select(txns.c.id).where(_NO_WRITER_COMES))
+)
+_DELETE_UNUSED_COUNTER = delete(next_write_ids).where(
+    is_of_table(next_write_ids),
+    ~select(write_ids.c.write_id).where(is_of_same_table(write_ids, next_write_ids)).exists(),
+)
 _ABORTED_IDS = select(write_ids.c.write_id).where(_ON_TABLE, _ABORTED).order_by(write_ids.c.write_id)
 _PORTION = 2000  # ids: more in one transaction take longer than a client waits for a server
 _END_OF_PORTION = (

@@ -127,9 +127,6 @@ class SqlStore(
     def record_read_write_ids(self, txn_id: TxnId, write_ids: Sequence[ValidWriteIdList]) -> None:
         """Do nothing: the cleaner waits for open transactions, not for write ids."""
 
-    def restart_write_ids(self, table: TableDefinition, mark: tuple[str, str]) -> None:
-        """Do nothing: DROP TABLE has deleted the table's write ids."""
-
     def require_claimable_jobs(self) -> None:
         """Do nothing: every worker may claim jobs."""
 
