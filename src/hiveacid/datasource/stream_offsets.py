@@ -44,7 +44,7 @@ from hiveacid.storage.file_system_routing import AnyFileSystem
 from hiveacid.storage.snapshot_locations import Location, id_property, list_locations
 from hiveacid.table.arrow_read.files_to_open import plan_files
 from hiveacid.table.context import layout_level, require_table
-from hiveacid.table.read.change_feed import locate_changes, require_change_history
+from hiveacid.table.read.change_feed import locate_changes, plan_change_history, require_change_history
 from hiveacid.table.read.visible_locations import require_unchanged
 from hiveacid.transactions.read_leases import end_read
 from hiveacid.transactions.transaction import Transaction, Transactions, has_new_commits
@@ -320,7 +320,7 @@ class ChangeSource:
         self, table: TableDefinition, txn: Transaction, begin: ValidWriteIdList, until: ValidWriteIdList
     ) -> list[FileChanges]:
         span = change_feed.plan_span(begin, until, txn.valid_write_ids(table.name))
-        require_change_history(table, span)
+        span = plan_change_history(self.store, table, span)
         partitions = self.store.list_partitions(table.name) if table.partition_columns else None
         locations = locate_changes(self.fs, table, partitions, span, txn, kept=self._is_kept(begin))
         self._is_kept(begin)  # raises if its transaction has timed out meanwhile

@@ -19,6 +19,7 @@ from hiveacid.core.snapshot import change_feed as feed
 from hiveacid.core.snapshot.scan_plan import LocationPlan
 from hiveacid.errors import did_you_mean
 from hiveacid.ports.file_system import FileSystem
+from hiveacid.ports.store import TransactionStore
 from hiveacid.spark.formats.driver_frames import epoch_millis
 from hiveacid.spark.predicates.column_conditions import with_char_metadata
 from hiveacid.spark.read.change_feed import ChangedLocation, change_feed, pair_updates
@@ -105,7 +106,7 @@ def read_changes(
         present,
     )
     history_kept = context.store.maintained_by_hiveacid()
-    require_change_history(table, span)
+    span = plan_change_history(context.store, table, span)
     partitions = partitions_of(context, table, txn)
     try:
         changed = locate_changes(context.fs, table, partitions, span, txn, kept=history_kept)
@@ -167,6 +168,40 @@ def require_change_history(table: TableDefinition, span: feed.ChangeSpan) -> Non
             f"cleaned; they can be read after write id {earliest}",
             earliest,
         )
+
+
+def plan_change_history(
+    store: TransactionStore, table: TableDefinition, span: feed.ChangeSpan
+) -> feed.ChangeSpan:
+    """Return the span whose changes are there to read. Raises NotEnoughHistoryError.
+
+    Of a write id that was open at its begin and has failed since, there is nothing to read. But the store reports
+    it as committed once the cleaner has removed its files.
+    """
+    try:
+        require_change_history(table, span)
+    except errors.NotEnoughHistoryError:
+        span = _without_forgotten(store, table.name, span)
+        require_change_history(table, span)
+    return span
+
+
+def _without_forgotten(store: TransactionStore, table: TableName, span: feed.ChangeSpan) -> feed.ChangeSpan:
+    """Return a span in which the ids that the store reports as committed, but without a commit, are aborted.
+
+    The store drops the oldest commits: if one from before the span is left, then so are all in it.
+    """
+    try:
+        committed = {commit.write_id for commit in store.commits(table)}
+    except errors.UnsupportedFeatureError:  # a metastore
+        return span
+    after = span.after
+    if not any(write_id and after.is_valid(write_id) for write_id in committed):
+        return span
+    failed = {one for one in after.open if one not in committed and span.until.is_valid(one)}
+    still_open = tuple(one for one in after.open if one not in failed)
+    after = replace(after, open=still_open, aborted=(*after.aborted, *failed), min_open=None)
+    return feed.plan_span(after, span.until, span.present)
 
 
 def locate_changes(
