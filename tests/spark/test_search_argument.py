@@ -344,6 +344,12 @@ def test_row_groups_whose_statistics_lack_a_minimum_are_read(files: Files) -> No
         assert leaf is not None
         assert needed(leaf), operator
         assert not needed(replace(leaf, or_null=False)), "ORC has learnt better: the guard may go"
+    for kind in ("string", "varchar(100)"):
+        assert predicate_leaf(Comparison("s", Operator.IS_NOT_NULL), kind) is None
+        leaf = predicate_leaf(Comparison("s", Operator.IS_NULL), kind)
+        assert leaf is not None
+        assert needed(leaf)
+        assert not needed(replace(leaf, null=False)), "ORC has learnt better: IS NOT NULL may be used"
 
 
 # Random conditions over random literals near the data and far from it.

@@ -8,7 +8,7 @@ not Spark's, statistics come from many writers, and a row group skipped wrongly 
 
 - strings: ORC compares UTF-16 units where Spark compares bytes, and replaces what is not UTF-8. Only the ASCII
   prefix of a value is used. Presto, and Trino before 383, write no minimum for long values, and ORC takes such a row
-  group as all NULL. Every string condition therefore also lets row groups with NULLs pass.
+  group as all NULL. Every string condition therefore also lets row groups with NULLs pass, and IS NOT NULL is not used.
 - char: padded in files of some writers, not in others. Not used.
 - dates: a literal travels as an instant, a day off where time zones differ, and old files count in the Julian
   calendar before 1582. A day is added on both sides; values before 1600 are not used.
@@ -222,7 +222,7 @@ def predicate_leaf(comparison: Comparison, hive: str) -> PredicateLeaf | None:
     rule = _RULES.get(kind.name) if isinstance(kind, Primitive) else None
     if rule is None:
         return None
-    if operator in {Operator.IS_NULL, Operator.IS_NOT_NULL}:
+    if operator is Operator.IS_NULL or (operator is Operator.IS_NOT_NULL and rule.type != "STRING"):
         return PredicateLeaf(comparison.column, rule.type, null=operator is Operator.IS_NULL)
     if operator in rule.refused or not all(map(rule.accepts, comparison.values)):
         return None
