@@ -150,6 +150,18 @@ def test_all_stay_where_spark_fails_on_a_value(env: SparkEnvironment) -> None:
     assert kept(env, ["int"], values, "raise_error(string(p)) IS NULL") == values
 
 
+@pytest.mark.parametrize(("ansi", "expected"), [("false", ["5.0"]), ("true", [])])
+def test_texts_have_the_values_that_a_scan_of_the_session_returns(
+    env: SparkEnvironment, ansi: str, expected: list[str]
+) -> None:
+    before = env.spark.conf.get("spark.sql.ansi.enabled")
+    env.spark.conf.set("spark.sql.ansi.enabled", ansi)
+    try:
+        assert kept(env, ["int"], ["5.0", "6", "x"], "p = 5") == expected
+    finally:
+        env.spark.conf.set("spark.sql.ansi.enabled", before)
+
+
 def test_unknown_columns_are_refused(env: SparkEnvironment) -> None:
     with pytest.raises(NoSuchColumnError, match="column q does not exist"):
         prune_partitions(env, table(("p", "int")), parts("1"), "q = 1")

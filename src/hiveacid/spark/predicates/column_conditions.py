@@ -37,7 +37,7 @@ from hiveacid.core.predicates import (
 )
 from hiveacid.core.schema.types import INTEGER_BITS, Primitive, parse_type, quote_name
 from hiveacid.errors import UnsupportedFeatureError
-from hiveacid.spark.formats.expressions import Expression, parenthesised
+from hiveacid.spark.formats.expressions import Expression, cast_type, parenthesised
 from hiveacid.spark.formats.types import ROW_ID_TYPE, column_type, hive_type_name
 from hiveacid.spark.predicates.predicate_reader import PredicateReader
 from hiveacid.spark.session.bound_plans import called
@@ -309,7 +309,7 @@ def _prune_in_spark(
     fields = [T.StructField(f"v{index}", T.StringType()) for index in range(len(columns))]
     rows = [(index, *partition.values) for index, partition in enumerate(partitions)]
     frame = env.spark.createDataFrame(rows, T.StructType([T.StructField(_INDEX, T.IntegerType()), *fields]))
-    typed = [_typed_value(f"v{position}", column) for position, column in enumerate(columns)]
+    typed = [_typed_value(env, f"v{position}", column) for position, column in enumerate(columns)]
     condition = conjunction(env, [conjunct.expression for conjunct in usable])
     try:
         matches = called(env, frame.select(_INDEX, *typed), name).where(condition).select(_INDEX).collect()
@@ -318,12 +318,14 @@ def _prune_in_spark(
     return sorted(row[0] for row in matches)
 
 
-def _typed_value(value: str, column: Column) -> SparkColumn:
+def _typed_value(env: SparkEnvironment, value: str, column: Column) -> SparkColumn:
     """Return a partition value as the scan returns it (``spark.read.partition_lookup``); NULL where that fails."""
     kind = parse_type(column.type)
     if isinstance(kind, Primitive) and kind.name == "char":
         return F.rpad(F.col(value), kind.args[0], " ").alias(column.name, metadata=char_metadata(column.type))
-    return F.expr(f"try_cast({value} AS {column_type(column).simpleString()})").alias(column.name)
+    # Without ANSI mode a cast reads 5.0 as the INT 5, but TRY_CAST, which always has the rules of that mode, as NULL.
+    verb = "TRY_CAST" if env.ansi else "CAST"
+    return F.expr(f"{verb}({value} AS {cast_type(column_type(column))})").alias(column.name)
 
 
 def _prune_in_python(

@@ -274,6 +274,11 @@ class SparkEnvironment:
         """True if names must be written as they are stored (``spark.sql.caseSensitive``)."""
         return str(self.spark.conf.get("spark.sql.caseSensitive")).lower() == "true"
 
+    @property
+    def ansi(self) -> bool:
+        """True if a cast that fails is an error (``spark.sql.ansi.enabled``)."""
+        return str(self.spark.conf.get("spark.sql.ansi.enabled")).lower() == "true"
+
     def with_own_sql(self) -> SparkEnvironment:
         """Return this environment, or one with Spark's own SQL if its session became a native one later.
 
