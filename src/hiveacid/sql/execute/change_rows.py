@@ -11,7 +11,7 @@ from pyspark.sql import DataFrame
 from hiveacid import errors
 from hiveacid.catalog.validate_definition import check_place
 from hiveacid.core.format.names import is_hidden, parse_original_file
-from hiveacid.core.model import TableDefinition, TableName
+from hiveacid.core.model import TableDefinition, TableKind, TableName
 from hiveacid.core.schema.location_overlap import Place
 from hiveacid.core.schema.storage_formats import TEXTFILE
 from hiveacid.core.schema.types import quote_name
@@ -221,13 +221,37 @@ def multi_insert(execution: ExecutionContext, statement: MultiInsert) -> DataFra
                 )
             frames = at_one_moment(context.env, frames)
         reports = []
-        legs = [*zip(names, statement.legs, prepared, frames, strict=True)]
-        # An overwrite goes first: after an INSERT INTO with the same dynamic partition it would hide the rows of that one.
-        legs.sort(key=lambda entry: not entry[1].overwrite)
-        for name, leg, (text, options), frame in legs:
+        for place, frame in _in_order(context, statement.legs, names, frames):
+            leg, (text, options) = statement.legs[place], prepared[place]
             with errors_at(leg.table.line, leg.table.column), spark_errors_at_source(text):
-                reports.append(insert(context, name, frame, options, txn))
+                reports.append(insert(context, names[place], frame, options, txn))
     return write_result(context.env, *reports)
+
+
+def _in_order(
+    context: Context, legs: Sequence[Insert], names: Sequence[TableName], frames: Sequence[DataFrame]
+) -> list[tuple[int, DataFrame]]:
+    """Return the numbers of the INSERTs in an order in which none takes the rows of another, each with its rows.
+
+    An overwrite goes first: after an INSERT INTO with the same dynamic partition it would hide the rows of that one. Plain tables go last,
+    because an abort brings no file of theirs back, and of them those that others read. What still reads a plain table after its files are
+    replaced is computed before: a new file may have the name of an old one.
+    """
+    plain = {name for name in names if context.require(name).kind is TableKind.PLAIN}
+    replaced = {name for name, leg in zip(names, legs, strict=True) if leg.overwrite} & plain
+    reads = [{name for name in replaced if reads_table(context, name, frame)} for frame in frames]
+    read_by_others = {name for own, read in zip(names, reads, strict=True) for name in read - {own}}
+    order = sorted(
+        range(len(legs)),
+        key=lambda place: (names[place] in plain, names[place] in read_by_others, not legs[place].overwrite),
+    )
+    gone: set[TableName] = set()
+    ordered = []
+    for place in order:
+        frame = frames[place] if gone.isdisjoint(reads[place]) else frames[place].localCheckpoint()
+        ordered.append((place, frame))
+        gone |= {names[place]} & replaced if legs[place].overwrite else set()
+    return ordered
 
 
 def _require_one_sample(statement: MultiInsert) -> None:
