@@ -61,6 +61,21 @@ def test_they_are_those_of_a_query(spark: SparkSession, monkeypatch: pytest.Monk
         spark.conf.set("spark.sql.storeAssignmentPolicy", before)
 
 
+@pytest.mark.parametrize("kind", ["timestamp", "string"])
+def test_a_wall_clock_stays_itself_in_every_time_zone(spark: SparkSession, kind: str) -> None:
+    """PySpark takes a datetime for one of the zone of this process."""
+    env, before = SparkEnvironment(spark), str(spark.conf.get("spark.sql.session.timeZone"))
+    try:
+        for zone in ("America/New_York", "Asia/Kolkata"):
+            spark.conf.set("spark.sql.session.timeZone", zone)
+            row = spark.sql("SELECT TIMESTAMP_NTZ'2024-01-01 00:30:00.5'").first()
+            assert row is not None
+            answer = file_columns.partition_values_as_text(env, {"p": Column("p", kind)}, {"p": row[0]})
+            assert answer == {"p": "2024-01-01 00:30:00.5"}
+    finally:
+        spark.conf.set("spark.sql.session.timeZone", before)
+
+
 def test_plain_values_need_no_session() -> None:
     columns = {"p": Column("p", "int"), "q": Column("q", "string")}
     nothing: SparkEnvironment = None  # type: ignore[assignment] # it would fail

@@ -13,6 +13,7 @@ session and JVM differ, values are moved so that the wall clock stays the same: 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from datetime import datetime
 
 from pyspark.sql import Column as SparkColumn
 from pyspark.sql import functions as F
@@ -198,6 +199,13 @@ def _plain_text(value: object, hive: str) -> str | None:
     return text if canonical_text(text, hive) == text else None
 
 
+def _literal(value: object) -> SparkColumn:
+    """Return a Python value as a Column; PySpark would read a wall clock in the time zone of this process, not of the session."""
+    if isinstance(value, datetime) and value.tzinfo is None:
+        return F.lit(str(value)).cast("timestamp_ntz")
+    return F.lit(value)
+
+
 def partition_values_as_text(
     env: SparkEnvironment, columns: Mapping[str, Column], values: Mapping[str, object]
 ) -> dict[str, str | None]:
@@ -211,12 +219,13 @@ def partition_values_as_text(
     if all(text is not None for text in plain.values()):  # a query takes a job
         return {name: partition_value(text) for name, text in plain.items()}
     single_row = env.spark.sql("SELECT 1")
-    literals = single_row.select(*[F.lit(value).alias(name) for name, value in values.items()])
+    given = {name: _literal(value) for name, value in values.items()}
+    literals = single_row.select(*[value.alias(name) for name, value in given.items()])
     types = {field.name: field.dataType for field in literals.schema.fields}
     typed = single_row.select(
         *[
-            as_column(store_cast(F.lit(value), types[name], parse_type(columns[name].type), name)).alias(name)
-            for name, value in values.items()
+            as_column(store_cast(value, types[name], parse_type(columns[name].type), name)).alias(name)
+            for name, value in given.items()
         ]
     )
     row = typed.selectExpr(*[f"{value_text(columns[name])} AS {quote_name(name)}" for name in values]).first()
