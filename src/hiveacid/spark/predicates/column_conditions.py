@@ -81,6 +81,34 @@ def with_char_metadata(table: TableDefinition, frame: DataFrame) -> DataFrame:
     return frame.select(*columns)
 
 
+def char_types(frame: DataFrame) -> dict[int, str]:
+    """Return the types of a query's columns that are columns of type CHAR, by their numbers; Spark shows a STRING with blanks.
+
+    A UNION has the metadata of its first side only. If the other side has another type, it is unknown how long the texts are, and no
+    column counts as CHAR.
+    """
+    marks = {
+        number: str(field.metadata.get(_CHAR_METADATA_KEY, "")) for number, field in enumerate(frame.schema)
+    }
+    found = {number: mark for number, mark in marks.items() if mark.startswith("char(")}
+    return found if found and not _mixes_chars(plan_of(frame)) else {}
+
+
+def _mixes_chars(plan: JavaObject) -> bool:
+    """Tell whether a UNION in a plan has sides with different metadata of CHAR columns."""
+    children = [*scala_items(plan.children())]
+    if str(plan.nodeName()).startswith("Union"):
+        sides = [[_char_of(column) for column in scala_items(child.output())] for child in children]
+        if any(side != sides[0] for side in sides):
+            return True
+    return any(map(_mixes_chars, children))
+
+
+def _char_of(column: JavaObject) -> str:
+    metadata = column.metadata()
+    return str(metadata.getString(_CHAR_METADATA_KEY)) if metadata.contains(_CHAR_METADATA_KEY) else ""
+
+
 def require_char_padding(spark: SparkSession, table: TableDefinition) -> None:
     """Refuse CHAR columns in a session in which Spark does not pad what they are compared with: rows would be missing.
 

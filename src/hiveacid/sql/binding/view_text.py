@@ -12,6 +12,7 @@ from hiveacid.core.model import Column, TableName, ViewDefinition
 from hiveacid.core.schema.types import quote_name
 from hiveacid.spark.formats.types import hive_type_name
 from hiveacid.spark.parser.relations import Relation
+from hiveacid.spark.predicates.column_conditions import char_types
 from hiveacid.spark.session.classic_session import is_temporary_view
 from hiveacid.sql.binding.source_positions import spark_errors_at_source
 from hiveacid.sql.statements import Slice, TableRef, table_ref
@@ -60,9 +61,10 @@ def find_hiveacid_view(context: Context, ref: TableRef | None) -> ViewDefinition
 def hive_columns_of(frame: DataFrame, *, stored: bool = True) -> tuple[Column, ...]:
     """Return the columns of a query with Hive's names and types; ``stored`` as in `hive_type_name`."""
     names = [f"_c{index}" if not name else name.lower() for index, name in enumerate(output_names(frame))]
+    chars = char_types(frame)
     return tuple(
-        Column(name, hive_type_name(field.dataType, name, stored=stored))
-        for name, field in zip(names, frame.schema.fields, strict=True)
+        Column(name, chars.get(index) or hive_type_name(field.dataType, name, stored=stored))
+        for index, (name, field) in enumerate(zip(names, frame.schema.fields, strict=True))
     )
 
 
