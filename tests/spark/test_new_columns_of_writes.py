@@ -8,6 +8,7 @@ import pytest
 from pyspark.sql import functions as F
 
 from hiveacid.errors import (
+    ConfigError,
     DataError,
     HiveAcidError,
     NoSuchColumnError,
@@ -98,6 +99,7 @@ def test_the_same_insert_by_position_again_does_not_shift_its_columns(table: Aci
         ("MERGE WITH SCHEMA EVOLUTION INTO t USING (SELECT 1 AS k, 2 AS n) s ON t.k = s.k WHEN MATCHED THEN UPDATE SET * WHEN NOT MATCHED THEN INSERT VALUES (s.k, 'x', 1)", StatementError, "name the columns"),
         ("MERGE WITH SCHEMA EVOLUTION INTO t USING (SELECT 1 AS k, 2 AS n) s ON t.k = s.k WHEN MATCHED THEN UPDATE SET n = n", HiveAcidError, "n"),
         ("INSERT INTO t WITH SCHEMA EVOLUTION REPLACE WHERE k = 1 SELECT 1, 'a', 1", StatementError, ""),
+        ("INSERT INTO t PARTITION (p) BY NAME WITH SCHEMA EVOLUTION SELECT 2 AS k, 2 AS n", ConfigError, "lacks the dynamic partition column p"),
         ("INSERT INTO t REPLACE WHERE k = 1 WITH SCHEMA EVOLUTION SELECT 1, 'a', 1, 2 AS n", StatementError, ""),
         ("FROM t INSERT INTO t WITH SCHEMA EVOLUTION SELECT k, v, p, 2 AS n", StatementError, "multi-insert"),
     ],
@@ -109,6 +111,18 @@ def test_what_cannot_be_added_changes_nothing(
         table.sql(text)
     assert table.table("t").to_df().columns == OLD
     assert [row["k"] for row in rows(table)] == [1]
+
+
+def test_partitions_that_the_statement_must_not_write_add_no_columns(acid: AcidSession) -> None:
+    acid.sql(f"CREATE TABLE u (k INT) PARTITIONED BY (a STRING, b STRING) {ACID}")
+    acid.sql("SET hive.exec.dynamic.partition.mode = nonstrict")
+    with pytest.raises(ConfigError, match=r"write PARTITION \(a, b\)"):
+        acid.sql("INSERT INTO u PARTITION (b, a) WITH SCHEMA EVOLUTION SELECT 1, 'of b', 'of a'")
+    acid.sql("SET hive.exec.dynamic.partition.mode = strict")
+    with pytest.raises(ConfigError, match="strict"):
+        acid.sql("INSERT INTO u WITH SCHEMA EVOLUTION SELECT 1, 'x', 'y', 2 AS n")
+    assert acid.table("u").to_df().columns == ["k", "a", "b"]
+    assert acid.table("u").count() == 0
 
 
 def test_a_value_that_does_not_fit_leaves_the_column_without_rows(table: AcidSession) -> None:

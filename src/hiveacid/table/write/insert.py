@@ -113,10 +113,7 @@ def insert(
     table = context.require(name)
     context.env.require_plain_names()
     static = static_values(context, table, options.partition)
-    if options.history_verb != RESTORE:  # the statement chooses no partitions
-        _require_dynamic_allowed(context.settings, table, static)
-    _require_one_partition(table, static, options)
-    _require_dynamic_filled(table, options)
+    _require_partitions(context.settings, table, static, options)
     defaults = default_values(context, table, options.left_out(table))
     ready = None if callable(rows) else _fitted(context, table, rows, static, options, defaults)
     lock = insert_lock(context, table, static, overwrite=options.overwrite)
@@ -164,6 +161,7 @@ def with_new_columns(
     """
     table = context.require(name)
     static = static_values(context, table, options.partition)
+    _require_partitions(context.settings, table, static, options)
     own = [column for column in table.column_names if column not in static]
     names = options.columns or (rows.columns if options.by_name else [*own, *rows.columns[len(own) :]])
     if options.columns is None and not options.by_name:
@@ -171,6 +169,7 @@ def with_new_columns(
     if len(names) != len(rows.columns):  # `insert` refuses them
         return options
     options = replace(options, columns=names)
+    _require_partitions(context.settings, table, static, options)
     named = renamed(rows, names)
 
     def check(edited: TableDefinition) -> None:
@@ -206,6 +205,16 @@ def empty_partitions(
     for partition in partitions:
         values = dict(zip(names, partition.values, strict=True))
         write_rows(context, table, nothing, values, replace(options, small=True), txn)
+
+
+def _require_partitions(
+    settings: Settings, table: TableDefinition, static: Mapping[str, str | None], options: InsertOptions
+) -> None:
+    """Refuse a specification of partitions that the session forbids, or that the rows do not fill. Raises ConfigError."""
+    if options.history_verb != RESTORE:  # the statement chooses no partitions
+        _require_dynamic_allowed(settings, table, static)
+    _require_one_partition(table, static, options)
+    _require_dynamic_filled(table, options)
 
 
 def _require_dynamic_allowed(
