@@ -95,3 +95,11 @@ def test_the_word_default_never_becomes_a_null_that_nobody_asked_for(
     assert sorted(found, key=str) == [(1, None), (2, 7), (None, 4)]
     acid.sql("INSERT OVERWRITE t VALUES (3, DEFAULT)")
     assert [tuple(row) for row in acid.sql("SELECT * FROM t").collect()] == [(3, 7)]
+
+
+def test_a_column_whose_name_has_a_point_beside_a_static_partition(acid: AcidSession) -> None:
+    acid.sql(
+        "CREATE TABLE t (a STRUCT<b: INT>, `a.b` INT NOT NULL) PARTITIONED BY (p INT) TBLPROPERTIES ('transactional'='true')"
+    )
+    acid.sql("INSERT INTO t PARTITION (p = 1) SELECT named_struct('b', 5), 6")
+    assert [(row[0].b, row[1], row[2]) for row in acid.sql("SELECT * FROM t").collect()] == [(5, 6, 1)]

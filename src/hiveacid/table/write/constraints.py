@@ -14,7 +14,7 @@ from pyspark.sql import DataFrame
 from hiveacid.core.model import Constraint, ConstraintKind, TableDefinition, TableKind
 from hiveacid.core.schema import constraints as rules
 from hiveacid.core.schema.surrogate_keys import SurrogateKey
-from hiveacid.core.schema.types import is_primitive, parse_type
+from hiveacid.core.schema.types import is_primitive, parse_type, quote_name
 from hiveacid.errors import ConstraintViolationError, HiveAcidError
 from hiveacid.spark.formats.expressions import DEFAULT, Expression, parenthesised, selected
 from hiveacid.spark.formats.types import store_cast
@@ -55,7 +55,7 @@ def constrain_insert(
     names = rows.columns
     whole = add_static_partition_columns(table, rows, static) if static else rows
     checked = constrained_rows(table, whole, constraints)
-    return checked.select(*names) if static else checked
+    return checked.select(*map(quote_name, names)) if static else checked
 
 
 def constrain_changes(context: Context, table: TableDefinition, changes: DataFrame) -> DataFrame:
