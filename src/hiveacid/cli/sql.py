@@ -22,7 +22,6 @@ from hiveacid.cli.progress_line import at_work
 if TYPE_CHECKING:
     from hiveacid.sql.session import AcidSession
 
-_SET = re.compile(r"\s*set\s+(?:(hivevar|hiveconf):)?([^\s=]+)\s*=(.*)", re.IGNORECASE | re.DOTALL)
 _SOURCE = re.compile(r"\s*source\s+(\S.*)", re.IGNORECASE)
 _VARIABLE = re.compile(r"\$\{(?:(hivevar|hiveconf):)?([^\s:}]+)\}")
 _DEEPEST = 20  # scripts that run each other
@@ -118,7 +117,7 @@ def _define(session: AcidSession, name: str, value: str) -> None:
 def _run_command(
     session: AcidSession, text: str, line: int, output: str, depth: int, *, keep_going: bool
 ) -> bool | None:
-    """Carry out ``source FILE`` and SET of a variable; None for other statements.
+    """Carry out ``source FILE``; None for other statements.
 
     Raises StatementError for a variable without a value, and for a script that cannot be read.
     """
@@ -134,7 +133,7 @@ def _run_command(
                     f"the variable {name} has no value: give --{word} {name}=..., or SET {word}:{name}=...",
                     line=line,
                 )
-    sourced, setting = _SOURCE.fullmatch(text), _SET.fullmatch(text)
+    sourced = _SOURCE.fullmatch(text)
     if sourced is not None:
         path = Path(substitute_variables(session.context.env, sourced[1]).strip().strip("'\""))
         if depth == _DEEPEST:
@@ -148,15 +147,7 @@ def _run_command(
         except Exception:
             click.echo(f"in {path}:", err=True)
             raise
-    if setting is None:
-        return None
-    kind, name = (setting[1] or "").lower(), setting[2]
-    value = substitute_variables(session.context.env, setting[3]).strip()
-    if kind == "hiveconf" and name.startswith("hive"):
-        session.set(name, value)
-    if kind or not name.lower().startswith(("spark.", "hiveacid.")):
-        _define(session, name, value)
-    return True if kind else None
+    return None
 
 
 def _scripts(texts: Sequence[str], file: Path | None, source: str | None) -> Sequence[str]:

@@ -57,22 +57,33 @@ def abort(execution: ExecutionContext, statement: administration.AbortTransactio
 
 
 def set_option(execution: ExecutionContext, statement: administration.SetOption) -> DataFrame | None:
-    """SET: ``spark.`` keys change the Spark session, all others this connection's settings."""
+    """SET: ``spark.`` keys change the Spark session, all others this connection's settings.
+
+    Each name but those of ``hiveacid.`` is also a variable, ``${name}``: Spark's substitution looks for it among Spark's settings.
+    """
     env, settings = execution.context.env, execution.context.settings
     key, value = statement.key, statement.value
     if key is None:
         return string_rows(env, ("set",), [(f"{name}={text}",) for name, text in settings.items()])
     if value is None:
         return string_rows(env, ("set",), [(_shown(execution, key),)])
-    if _is_sparks(key):
-        env.spark.conf.set(key, value)
-    else:
-        execution.set(key, value)
+    kind, name = _variable(key)
+    is_setting = not kind or (kind == "hiveconf" and name.startswith("hive"))
+    if is_setting and not _is_sparks(name):
+        execution.set(name, value)
+    if not name.lower().startswith("hiveacid."):
+        env.spark.conf.set(name, value)
     return None
 
 
 def _is_sparks(key: str) -> bool:
     return key.lower().startswith("spark.")
+
+
+def _variable(key: str) -> tuple[str, str]:
+    """Split ``hivevar:day`` and ``hiveconf:day`` into kind and name; other keys have no kind."""
+    kind, colon, name = key.partition(":")
+    return (kind.lower(), name) if colon and kind.lower() in {"hivevar", "hiveconf"} else ("", key)
 
 
 def _shown(execution: ExecutionContext, key: str) -> str:
@@ -102,11 +113,11 @@ def reset_option(execution: ExecutionContext, statement: administration.ResetOpt
         execution.set(AUTO_COMPACT.name, AUTO_COMPACT.default)  # ends background compaction
     if statement.key is None:
         context.change_settings(implied)
-    elif _is_sparks(statement.key):
-        context.env.spark.conf.unset(statement.key)
-    elif statement.key in dict(implied.changed):
+        return
+    context.env.spark.conf.unset(_variable(statement.key)[1])
+    if statement.key in dict(implied.changed):
         execution.set(statement.key, implied.text(statement.key))
-    else:
+    elif not _is_sparks(statement.key):
         context.change_settings(context.settings.without(statement.key))
 
 
