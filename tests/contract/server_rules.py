@@ -30,6 +30,7 @@ from hiveacid.errors import (
 )
 from hiveacid.ports.clock import Clock, SystemClock
 from hiveacid.ports.transactions import Begun, Operation, Start, TxnKind
+from hiveacid.stores import refusals
 from hiveacid.stores.limits import Limits
 from hiveacid.stores.sql.database import Database
 from hiveacid.stores.sql.schema import METADATA
@@ -426,6 +427,34 @@ class ServerRules:
         """To a replica that did not have the latest transactions; a role may restore a database, too."""
         other = SqlStore(place.url)
         require_that_ids_of_others_are_safe(store, other, place.empty)
+        other.close()
+
+    def test_of_two_changes_of_a_definition_at_once_one_is_refused(
+        self, store: SqlStore, place: Place, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """Both have seen it as it was before: each of the clients lost its lock while it was paused."""
+        store.create_database(database())
+        store.create_table(table())
+        seen, compare, met = store.get_table(ORDERS), refusals.require_same_table, threading.Barrier(2)
+
+        def compare_together(*given: Any) -> None:
+            compare(*given)
+            with suppress(threading.BrokenBarrierError):  # the other one waits for the row
+                met.wait(1.0)
+
+        monkeypatch.setattr(refusals, "require_same_table", compare_together)
+        other = SqlStore(place.url)
+
+        def change(client: SqlStore, key: str) -> bool:
+            assert seen is not None
+            try:
+                client.alter_table(ORDERS, seen.with_properties({key: "v"}), seen=seen)
+            except WriteConflictError:
+                return False
+            return True
+
+        changed = at_once([lambda: change(store, "a"), lambda: change(other, "b")])
+        assert sorted(changed) == [False, True]
         other.close()
 
     def test_changes_of_thousands_of_partitions(self, place: Place) -> None:

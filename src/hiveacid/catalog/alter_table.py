@@ -190,7 +190,7 @@ def _replace(
             delete_staging(context.fs, job.scratch)
         rows = published.total(StagedKind.INSERTED)
         output_directories.record_written(outputs, published, rows, "RENAME PARTITION")
-        txn.pending.drop_partitions(with_history_from(table, outputs.write_id), [old])
+        txn.pending.drop_partitions(with_history_from(table, outputs.write_id), [old], seen=table)
         txn.pending.before_commit.append(held.require_open_in_store)
 
 

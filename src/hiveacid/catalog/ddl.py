@@ -463,7 +463,7 @@ def drop_from_catalog(
     with context.transactions.scope(context.settings) as txn:
         own = txn.write_id(table.name)
         held.require_open_in_store()
-        txn.pending.drop_partitions(with_history_from(table, own), partitions)
+        txn.pending.drop_partitions(with_history_from(table, own), partitions, seen=table)
 
 
 def with_history_from(table: TableDefinition, write_id: WriteId) -> TableDefinition:
@@ -547,11 +547,13 @@ def create_view(context: Context, view: ViewDefinition, *, replaces: bool = Fals
 
 def alter_view(context: Context, name: TableName, edit: Callable[[ViewDefinition], ViewDefinition]) -> None:
     """Replace a view by an edited one; a new name renames it."""
-    with exclusive_name(context, name):
-        edited = edit(require_view(context, name))
+    with exclusive_name(context, name) as txn:
+        before = require_view(context, name)
+        edited = edit(before)
         if edited.name != name:
             require_free_view_name(context, edited.name)
-        context.catalog.alter_view(name, edited)
+        txn.require_open_in_store()
+        context.catalog.alter_view(name, edited, before)
 
 
 def set_view_properties(context: Context, name: TableName, changes: Mapping[str, str]) -> None:

@@ -193,4 +193,4 @@ def _add_at_a_write_id(
         # this commit does not tell its files, so that readers have to list them
         txn.pending.claim(table.name, table.location)
         txn.pending.add_written([], [NewPartition(table.name, partition) for partition in partitions])
-        txn.pending.alter_table(with_history_from(table, own))
+        txn.pending.alter_table(with_history_from(table, own), seen=table)

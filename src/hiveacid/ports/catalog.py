@@ -41,15 +41,17 @@ class SeededWriteIds:
 class CatalogChanges:
     """Catalog rows that appear atomically with a commit (dynamic partitions, a CTAS or an adopted table).
 
-    ``altered``: changed definitions. ``skipped``: how many write ids of a table a conversion leaves unused. ``dropped``:
-    partitions of DROP PARTITION. ``seeded``: not in a metastore. ``files``: new files to announce to other systems
-    (notification events of a metastore). ``records``: of the tables of which the transaction tells all directories that it made;
-    not in a metastore.
+    ``altered``: changed definitions. ``seen``: the definitions before those changes, where the lock on the table belongs to
+    another transaction; a commit that finds other ones is a write conflict (a metastore does not look). ``skipped``: how many
+    write ids of a table a conversion leaves unused. ``dropped``: partitions of DROP PARTITION. ``seeded``: not in a metastore.
+    ``files``: new files to announce to other systems (notification events of a metastore). ``records``: of the tables of which
+    the transaction tells all directories that it made; not in a metastore.
     """
 
     tables: tuple[TableDefinition, ...] = ()
     partitions: tuple[NewPartition, ...] = ()
     altered: tuple[TableDefinition, ...] = ()
+    seen: tuple[TableDefinition, ...] = ()
     skipped: tuple[tuple[TableName, int], ...] = ()
     dropped: tuple[tuple[TableName, Partition], ...] = ()
     seeded: tuple[SeededWriteIds, ...] = ()
@@ -120,8 +122,11 @@ class Catalog(Protocol):
     def create_view(self, view: ViewDefinition) -> None:
         """Create a view. Raises AlreadyExistsError (tables and views share one name space), NoSuchDatabaseError."""
 
-    def alter_view(self, name: TableName, view: ViewDefinition) -> None:
-        """Replace a view; a new name renames it. Raises NoSuchTableError, AlreadyExistsError, NoSuchDatabaseError."""
+    def alter_view(self, name: TableName, view: ViewDefinition, seen: ViewDefinition | None = None) -> None:
+        """Replace a view; a new name renames it. ``seen``: as `alter_table`; a metastore compares it just before.
+
+        Raises NoSuchTableError, AlreadyExistsError, NoSuchDatabaseError.
+        """
 
     def drop_view(self, name: TableName) -> None:
         """Drop a view. Raises NoSuchTableError if there is no view of that name."""

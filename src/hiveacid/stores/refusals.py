@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from typing import TypeAlias
 
 from hiveacid import errors
 from hiveacid.core.compaction.queue_records import CompactionRequest, Service
@@ -18,6 +19,7 @@ from hiveacid.core.model import (
     TableDefinition,
     TableName,
     TxnId,
+    ViewDefinition,
     WriteId,
 )
 from hiveacid.core.schema.location_overlap import Place
@@ -28,6 +30,8 @@ from hiveacid.errors import CatalogError, ConfigError, TransactionStateError
 from hiveacid.ports.catalog import CatalogChanges
 from hiveacid.ports.transactions import Client, Start, TxnKind, Written
 from hiveacid.stores.limits import Limits
+
+_Definition: TypeAlias = TableDefinition | ViewDefinition
 
 CONFLICT = "50003"
 """Reason code of an abort by a write conflict (``TxnErrorMsg.ABORT_WRITE_CONFLICT``)."""
@@ -61,16 +65,24 @@ def require_same_table(
 ) -> None:
     """Raise WriteConflictError for a changed definition that was read from an earlier table of the same name.
 
-    ``seen``: the definition before the change; it must be the present one.
+    ``seen``: as in `require_unchanged`.
     """
     if changed.incarnation and not existing.is_same_table(changed):
         raise errors.WriteConflictError(
             f"{existing.name} was dropped and created again meanwhile; nothing was changed: run the statement again"
         )
+    require_unchanged(existing, seen)
+
+
+def require_unchanged(existing: _Definition, seen: _Definition | None) -> None:
+    """Raise WriteConflictError unless a definition is still the one that the caller has changed (``seen``; None: any)."""
     if seen is not None and existing != seen:
-        raise errors.WriteConflictError(
-            f"{existing.name} was altered meanwhile by another client; nothing was changed: run the statement again"
-        )
+        raise errors.WriteConflictError(altered_meanwhile(existing.name))
+
+
+def altered_meanwhile(name: TableName) -> str:
+    """Return the reason why a change of a definition is refused that is not the present one any more."""
+    return f"{name} was altered meanwhile by another client; nothing was changed: run the statement again"
 
 
 def read_only(txn_id: TxnId) -> errors.HiveAcidError:

@@ -120,10 +120,15 @@ class PendingCommit:
         self._files = [one for one in self._files if one.table != table]
         return made
 
-    def alter_table(self, table: TableDefinition, *, skipped: int = 0) -> None:
-        """Change a table's definition, and leave the next ``skipped`` write ids unused."""
+    def alter_table(
+        self, table: TableDefinition, *, seen: TableDefinition | None = None, skipped: int = 0
+    ) -> None:
+        """Change a table's definition, and leave the next ``skipped`` write ids unused.
+
+        ``seen``: the definition that was changed, where the lock on the table is another transaction's.
+        """
         ids = ((table.name, skipped),) if skipped else ()
-        self._alter(CatalogChanges(altered=(table,), skipped=ids))
+        self._alter(CatalogChanges(altered=(table,), seen=(seen,) if seen else (), skipped=ids))
 
     def adopt_table(
         self, table: TableDefinition, partitions: Iterable[Partition], write_ids: SeededWriteIds | None
@@ -133,10 +138,12 @@ class PendingCommit:
         self._partitions.extend(NewPartition(table.name, partition) for partition in partitions)
         self._alter(CatalogChanges(seeded=() if write_ids is None else (write_ids,)))
 
-    def drop_partitions(self, table: TableDefinition, partitions: Iterable[Partition]) -> None:
-        """Drop partitions and change the table's definition."""
+    def drop_partitions(
+        self, table: TableDefinition, partitions: Iterable[Partition], *, seen: TableDefinition
+    ) -> None:
+        """Drop partitions and change the table's definition; ``seen`` as in `alter_table`."""
         dropped = tuple((table.name, partition) for partition in partitions)
-        self._alter(CatalogChanges(altered=(table,), dropped=dropped))
+        self._alter(CatalogChanges(altered=(table,), seen=(seen,), dropped=dropped))
 
     def _alter(self, changes: CatalogChanges) -> None:
         assert self._altered == CatalogChanges(), "a transaction changes one definition"  # noqa: S101

@@ -321,7 +321,19 @@ class CatalogRules:
             store.alter_table(ORDERS, seen.with_properties({"k": "older"}), seen=seen)
         with pytest.raises(WriteConflictError, match="was altered meanwhile"):
             store.put_constraints(seen, [])
-        assert store.get_table(ORDERS) == newer
+        (txn_id,) = store.open_txns(CLIENT)
+        with pytest.raises(WriteConflictError, match="was altered meanwhile"):
+            store.commit_txn(txn_id, CatalogChanges(altered=(seen,), seen=(seen,)))
+        assert (store.get_table(ORDERS), store.txn_state(txn_id)) == (newer, "aborted")
+        (txn_id,) = store.open_txns(CLIENT)
+        store.commit_txn(txn_id, CatalogChanges(altered=(seen,), seen=(newer,)))
+        assert store.get_table(ORDERS) == seen
+        store.create_view(view())
+        other = replace(view(), text="SELECT 1", outputs=())
+        store.alter_view(view().name, other, view())
+        with pytest.raises(WriteConflictError, match="was altered meanwhile"):
+            store.alter_view(view().name, replace(view(), comment="older"), view())
+        assert store.get_view(view().name) == other
 
     def test_constraints(self, store: Store) -> None:
         """They come back as they were given, and stay over a change of the definition."""

@@ -29,7 +29,7 @@ from hiveacid.core.schema.location_overlap import (
 from hiveacid.core.schema.partitions import format_partition
 from hiveacid.core.transactions.commit_records import CommitRecord, OperationSummary
 from hiveacid.core.transactions.locks_and_conflicts import LockState
-from hiveacid.core.transactions.states import CompactionState
+from hiveacid.core.transactions.states import CompactionState, TransactionState
 from hiveacid.errors import WriteConflictError
 from hiveacid.ports.catalog import CatalogChanges, NewPartition
 from hiveacid.stores import refusals
@@ -148,12 +148,13 @@ class MemoryCatalog(MemoryBase):
         self._state.views[view.name] = view
 
     @synchronized
-    def alter_view(self, name: TableName, view: ViewDefinition) -> None:
+    def alter_view(self, name: TableName, view: ViewDefinition, seen: ViewDefinition | None = None) -> None:
         """See :class:`hiveacid.ports.catalog.Catalog`."""
         refusals.table_name(name)
         refusals.table_name(view.name)
         if name not in self._state.views:
             raise refusals.no_view(name)
+        refusals.require_unchanged(self._state.views[name], seen)
         if view.name != name:
             self._require_room(view.name)
             del self._state.views[name]
@@ -343,6 +344,31 @@ class MemoryCatalog(MemoryBase):
             if not is_same_location(there.location, new.partition.location):
                 return refusals.misplaced_partition(new.table, new.partition, there)
         return None
+
+    @synchronized
+    def restart_write_ids(self, table: TableDefinition, mark: tuple[str, str]) -> None:  # noqa: ARG002 - no stand-in
+        """See :class:`hiveacid.ports.transactions.WriteIdPort`."""
+        state, name = self._state, table.name
+        if name in state.tables:
+            return
+        given = state.write_ids.pop(name, {})
+        kept = {
+            write_id: txn_id
+            for write_id, txn_id in given.items()
+            if txn_id == NOBODY
+            or state.txns[txn_id].state != TransactionState.ABORTED
+            or not self._will_not_come(txn_id)
+        }
+        if kept:
+            state.write_ids[name] = kept
+        else:
+            state.next_write_id.pop(name, None)
+
+    def _altered_definition(self, changes: CatalogChanges) -> str | None:
+        """Return the reason why a changed definition conflicts with another change since, None if none does."""
+        tables = self._state.tables
+        outdated = (one.name for one in changes.seen if tables.get(one.name, one) != one)
+        return next(map(refusals.altered_meanwhile, outdated), None)
 
     def _apply_changes(self, changes: CatalogChanges) -> None:
         """Insert new tables and partitions; partitions of tables that were dropped meanwhile are ignored."""

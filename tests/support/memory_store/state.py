@@ -36,7 +36,7 @@ from hiveacid.core.transactions.states import TransactionState
 from hiveacid.ports.clock import Clock, SystemClock
 from hiveacid.ports.transactions import Client, TxnKind
 from hiveacid.stores import refusals
-from hiveacid.stores.limits import Limits
+from hiveacid.stores.limits import LATEST_WRITER, Limits
 
 _Args = ParamSpec("_Args")
 _Answer = TypeVar("_Answer")
@@ -183,15 +183,19 @@ class MemoryBase:
     def record_read_write_ids(self, txn_id: TxnId, write_ids: Sequence[ValidWriteIdList]) -> None:
         """Do nothing: the cleaner waits for open transactions, not for write ids."""
 
-    def restart_write_ids(self, table: TableDefinition, mark: tuple[str, str]) -> None:
-        """Do nothing: DROP TABLE has deleted the table's write ids."""
-
     def require_claimable_jobs(self) -> None:
         """Do nothing: every worker may claim jobs."""
 
     def maintained_by_hiveacid(self) -> bool:
         """Return True: hiveacid's initiator, workers and cleaner maintain the tables."""
         return True
+
+    def _will_not_come(self, txn_id: TxnId) -> bool:
+        ended = self._state.txns[txn_id].ended or 0
+        return self._has_stopped(txn_id) or ended < self._clock.now() - LATEST_WRITER
+
+    def _has_stopped(self, txn_id: TxnId) -> bool:
+        return txn_id != NOBODY and self._state.txns[txn_id].code not in (None, refusals.TIME_OUT)
 
 
 _Part = TypeVar("_Part", bound=MemoryBase)

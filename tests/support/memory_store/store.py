@@ -46,7 +46,6 @@ from hiveacid.ports.transactions import (
     Written,
 )
 from hiveacid.stores import refusals
-from hiveacid.stores.limits import LATEST_WRITER
 from support.memory_store.catalog import MemoryCatalog
 from support.memory_store.compaction_queue import MemoryCompactionQueue
 from support.memory_store.figures import MemoryFigures
@@ -172,10 +171,10 @@ class MemoryStore(MemoryCatalog, MemoryCompactionQueue, MemoryLocks, MemoryFigur
         known = len(self._state.written)
         if written:
             self.add_written(txn_id, written)
-        elsewhere = self._misplaced_partition(changes)
-        if elsewhere is not None:
-            self._end_txn(txn, "conflict", elsewhere, refusals.CONFLICT)
-            raise WriteConflictError(elsewhere)
+        outdated = self._misplaced_partition(changes) or self._altered_definition(changes)
+        if outdated is not None:
+            self._end_txn(txn, "conflict", outdated, refusals.CONFLICT)
+            raise WriteConflictError(outdated)
         mine = [row for row in self._state.written if row.txn_id == txn_id]
         refusal = self._refusal(txn, mine)
         if refusal is not None:
@@ -386,13 +385,6 @@ class MemoryStore(MemoryCatalog, MemoryCompactionQueue, MemoryLocks, MemoryFigur
                 if self._is_aborted(txn_id) and not (may_come and self._has_stopped(txn_id))
             )
         )
-
-    def _will_not_come(self, txn_id: TxnId) -> bool:
-        ended = self._state.txns[txn_id].ended or 0
-        return self._has_stopped(txn_id) or ended < self._clock.now() - LATEST_WRITER
-
-    def _has_stopped(self, txn_id: TxnId) -> bool:
-        return txn_id != NOBODY and self._state.txns[txn_id].code not in (None, refusals.TIME_OUT)
 
     @synchronized
     def forget_aborted(

@@ -10,13 +10,15 @@ import pytest
 
 from hiveacid.catalog.ddl import (
     create_table,
+    create_view,
     drop_partitions,
     drop_table,
     replace_table,
     set_properties,
+    set_view_properties,
 )
-from hiveacid.core.model import Partition, TableDefinition, TableKind, TableName
-from hiveacid.errors import CatalogError, NoSuchTableError, WriteConflictError
+from hiveacid.core.model import Column, Partition, TableDefinition, TableKind, TableName, ViewDefinition
+from hiveacid.errors import CatalogError, NoSuchTableError, TransactionAbortedError, WriteConflictError
 from hiveacid.table.context import Context
 from support.contexts import PausedStore, open_context
 from support.directories.shelves import definition
@@ -87,6 +89,50 @@ def test_a_table_that_was_converted_meanwhile_does_not_become_plain(tmp_path: Pa
         set_properties(paused, T, {"transactional": "false"})
     assert converted
     assert other.catalog.get_table(T).kind is TableKind.FULL_ACID  # type: ignore[union-attr]
+    for context in (paused, other):
+        context.close()
+
+
+@pytest.mark.parametrize("call", ["txn_state", "alter_view"])
+def test_a_paused_client_does_not_take_back_the_query_of_a_view(tmp_path: Path, call: str) -> None:
+    """It sets a property of a view that another client has replaced before, or after, its last look at its lock."""
+    other = open_context(tmp_path / "wh")
+    view = ViewDefinition(TableName("default", "v"), (Column("a", "int"),), "SELECT 1 AS a", "SELECT 1 AS a")
+    newer = replace(view, text="SELECT 2 AS a", original="SELECT 2 AS a")
+    create_view(other, view)
+    paused = open_context(
+        tmp_path / "wh",
+        lambda store: PausedStore(store, call, lambda: create_view(other, newer, replaces=True)),
+    )
+    with pytest.raises(TransactionAbortedError):
+        set_view_properties(paused, view.name, {"k": "v"})
+    found = other.catalog.get_view(view.name)
+    assert found is not None
+    assert (found.text, found.properties) == (newer.text, ())
+    for context in (paused, other):
+        context.close()
+
+
+def test_a_client_paused_in_drop_partition_does_not_take_back_a_property(tmp_path: Path) -> None:
+    """Its transaction with the lock has timed out, and that of the change, which began later, has not."""
+    other = open_context(tmp_path / "wh")
+    made(other, ACID)
+    other.catalog.add_partitions(T, [Partition(("1",), f"{other.warehouse}/t/p=1")])
+
+    def set_first() -> None:
+        if not changed:
+            changed.append(True)
+            other.store.abort_txns([min(other.store.valid_txns().open)], "time out")
+            set_properties(other, T, {"k": "v"})
+
+    changed: list[bool] = []
+    paused = open_context(
+        tmp_path / "wh", lambda store: PausedStore(store, "commit_txn", set_first, timed_out=False)
+    )
+    with pytest.raises(WriteConflictError, match="altered meanwhile"):
+        drop_partitions(paused, T, lambda partitions: partitions, if_exists=False)
+    assert other.catalog.get_table(T).property("k") == "v"  # type: ignore[union-attr]
+    assert len(other.catalog.list_partitions(T)) == 1
     for context in (paused, other):
         context.close()
 

@@ -303,13 +303,14 @@ class MetastoreCatalog:
         self._require_database(view.name.database)
         self._create(definitions.raw_view(view), view.name, view.created_at)
 
-    def alter_view(self, name: TableName, view: ViewDefinition) -> None:
+    def alter_view(self, name: TableName, view: ViewDefinition, seen: ViewDefinition | None = None) -> None:
         """Replace a view; a new name renames it."""
         refusals.table_name(view.name)
         plain_table(name)
         plain_table(view.name)
         self._require_database(view.name.database)
         raw = self._require_view(name)
+        refusals.require_unchanged(definitions.view_of(raw), seen)
         if view.name != name and self._raw(view.name) is not None:
             raise table_exists(view.name)
         self._alter(name, definitions.raw_view(view, raw), QUIET)

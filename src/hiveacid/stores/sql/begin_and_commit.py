@@ -273,10 +273,10 @@ def _commit(
         return stale
     _record(connection, txn_id, written_now)
     existing = catalog.existing_partitions(database, connection, changes)
-    elsewhere = catalog.misplaced_partition(changes, existing)
-    if elsewhere is not None:
-        end_txns(connection, [txn_id], "conflict", now, elsewhere, refusals.CONFLICT)
-        return WriteConflictError(elsewhere)
+    outdated = _outdated(database, connection, changes, existing)
+    if outdated is not None:
+        end_txns(connection, [txn_id], "conflict", now, outdated, refusals.CONFLICT)
+        return WriteConflictError(outdated)
     own_changes = [_change(row) for row in rows if row.operation is not None]
     own_changes += [
         Change(write.table, write.partition, write.operation.value)
@@ -303,6 +303,19 @@ def _commit(
     commit_records.record_commit(connection, txn_id, operations)
     file_records.record_files(connection, txn_id, changes.records)
     return None
+
+
+def _outdated(
+    database: Database,
+    connection: Connection,
+    changes: CatalogChanges,
+    existing: catalog.ExistingPartitions,
+) -> str | None:
+    """Return why changes of the catalog do not follow what other clients have changed meanwhile, None if they do."""
+    for seen in changes.seen:
+        if catalog.require_table(database, connection, seen.name, seen) != seen:
+            return refusals.altered_meanwhile(seen.name)
+    return catalog.misplaced_partition(changes, existing)
 
 
 def _stale(

@@ -80,7 +80,7 @@ _TABLE, _VIEW = (
     )
     for kind in (tables, views)
 )
-_LOCKED_TABLE = _TABLE.with_for_update()
+_LOCKED_TABLE, _LOCKED_VIEW = _TABLE.with_for_update(), _VIEW.with_for_update()
 _PARTITIONS = select(partitions.c.definition).where(is_of_table(partitions))
 _LOCATIONS = {"locations": True}
 """Key of the transactions that record locations: one at a time, so that of two with one location the second is refused."""
@@ -158,10 +158,9 @@ class SqlCatalog(SqlBase):
         """Drop a table with its partitions and its transaction state."""
         refusals.table_name(name)
 
-        def work(connection: Connection) -> None:
-            _drop_table(self._database, connection, name, seen)
-
-        write_exactly_once(self._database, work)
+        write_exactly_once(
+            self._database, lambda connection: _drop_table(self._database, connection, name, seen)
+        )
 
     def get_table(self, name: TableName) -> TableDefinition | None:
         """Return a table or None."""
@@ -187,7 +186,7 @@ class SqlCatalog(SqlBase):
         new = table.name
 
         def work(connection: Connection) -> None:
-            old_row = require_table(self._database, connection, name)
+            old_row = require_table(self._database, connection, name, seen)
             refusals.require_same_table(old_row, table, seen)
             if new != name:
                 if replacing is not None and connection.scalar(_TABLE, table_parameters(new)) is not None:
@@ -280,13 +279,16 @@ class SqlCatalog(SqlBase):
 
         write_exactly_once(self._database, work)
 
-    def alter_view(self, name: TableName, view: ViewDefinition) -> None:
+    def alter_view(self, name: TableName, view: ViewDefinition, seen: ViewDefinition | None = None) -> None:
         """Replace a view's definition, and its name if that differs."""
         refusals.table_name(name)
         refusals.table_name(view.name)
 
         def work(connection: Connection) -> None:
-            _require_view(connection, name)
+            text = connection.scalar(_LOCKED_VIEW, table_parameters(name))
+            if text is None:
+                raise refusals.no_view(name)
+            refusals.require_unchanged(view_of(text), seen)
             if view.name != name:
                 _require_free_name(self._database, connection, view.name)
             _update_definition(self._database.locations, connection, views, name, view)
@@ -298,8 +300,8 @@ class SqlCatalog(SqlBase):
         refusals.table_name(name)
 
         def work(connection: Connection) -> None:
-            _require_view(connection, name)
-            connection.execute(delete(views).where(*_is_named(views, name)))
+            if not connection.execute(delete(views).where(*_is_named(views, name))).rowcount:
+                raise refusals.no_view(name)
 
         write_exactly_once(self._database, work)
 
@@ -577,11 +579,6 @@ def require_table(
     if seen is not None:
         refusals.require_same_table(table, seen)
     return table
-
-
-def _require_view(connection: Connection, name: TableName) -> None:
-    if connection.scalar(_VIEW, table_parameters(name)) is None:
-        raise refusals.no_view(name)
 
 
 def _require_database(connection: Connection, name: str) -> None:
