@@ -19,6 +19,7 @@ from pyspark.sql import functions as F
 
 from hiveacid.core.model import Column, StorageFormat, TableDefinition, TableName
 from hiveacid.core.predicates import Comparison, Operator
+from hiveacid.core.schema.storage_formats import ORC, PARQUET
 from hiveacid.spark.formats.expressions import as_column
 from hiveacid.spark.formats.file_columns import from_file
 from hiveacid.spark.formats.types import column_type
@@ -298,9 +299,10 @@ def test_what_is_not_certain_is_not_used(files: Files, where: str) -> None:
     assert files.arguments(where) == {}
 
 
-def test_tables_without_row_ids_have_none(files: Files) -> None:
-    plain = TableDefinition(TableName("db", "plain"), TABLE.columns, STORAGE, "/nowhere")
+def test_tables_of_other_files_have_none(files: Files) -> None:
+    plain = TableDefinition(TableName("db", "plain"), TABLE.columns, PARQUET, "/nowhere")
     assert arguments(files.env, plain, "i = 5") == {}
+    assert arguments(files.env, replace(plain, storage=ORC), "i = 5") == files.arguments("i = 5")
     assert set(files.arguments("i = 5 AND s = 'x'")) >= {"orc.kryo.sarg", "orc.sarg.column.names"}
     assert files.arguments("i = 5 AND s = 'x'")["orc.sarg.column.names"] == "i,s"
 

@@ -41,6 +41,8 @@ ORC = "org.apache.spark.sql.execution.datasources.orc.OrcFileFormat"
 POSITIONAL = {"orc.force.positional.evolution": "true"}
 _ORC_EPOCH_MILLIS = 1_420_070_400_000  # 2015-01-01: ORC timestamps count from there, in the writer's zone
 _WALL_CLOCK = "timestamp"
+_NOT_PUSHED = frozenset({"float", "double", "string", "varchar", _WALL_CLOCK, LOCAL_TIMESTAMP})
+"""Types whose comparisons Spark must not push down to ORC, which decides some otherwise (``spark.predicates.search_argument``)."""
 
 _SCIENTIFIC, _LARGEST_SCALE = 6, 36  # scales from which Java writes exponents, and to which 1 can be added
 
@@ -79,6 +81,7 @@ def table_columns(
     its settings are when the plan runs, pushes a comparison of one down. Nor is a column of a flat file that has values
     of another type: Spark would cast the value that it is compared with to that type (``OrcFilters.castLiteralValue``),
     which fails for texts.
+    Nor is one of the types `_NOT_PUSHED`: rows would be lost.
     """
     misread = prefix and any(f"{source.name}.".lower() == prefix for source in mapping.columns)
 
@@ -86,7 +89,7 @@ def table_columns(
         field = prefix + quote_name(source.name or "")
         if keep is not None:
             field = f"CASE WHEN {keep} IS NOT NULL THEN {field} END"
-        elif misread or (source.converted and not prefix):
+        elif misread or (not prefix and (source.converted or _is_not_pushed(source.type))):
             field = f"coalesce({field}, {field})"
         return _value(env, source, column, field, path)
 
@@ -94,6 +97,10 @@ def table_columns(
         named(value(source, column), column.name)
         for source, column in zip(mapping.columns, columns, strict=True)
     ]
+
+
+def _is_not_pushed(kind: HiveType) -> bool:
+    return isinstance(kind, Primitive) and kind.name in _NOT_PUSHED
 
 
 def _value(

@@ -40,6 +40,8 @@ _SOURCES = "org.apache.spark.sql.execution.datasources"
 # Names of classes, as of ORC's: ``spark.sql.sources.useV1SourceList`` would turn the short ones into sources without
 # ``_metadata``.
 PARQUET, TEXT = f"{_SOURCES}.parquet.ParquetFileFormat", f"{_SOURCES}.text.TextFileFormat"
+_COMPARED = (hive_types.Primitive, hive_types.Struct)  # types of which Spark pushes comparisons down
+_FLOATING = frozenset({"float", "double"})
 _CALENDAR = {"datetimeRebaseMode": "CORRECTED", "int96RebaseMode": "CORRECTED"}
 # Hive 3.1 reads timestamps as INT96 only and decimals as bytes only; its lists and maps are Spark's legacy ones.
 _PARQUET = {
@@ -150,7 +152,10 @@ def _values(env: SparkEnvironment, table: TableDefinition) -> list[Expression]:
 
 def _value(env: SparkEnvironment, column: Column) -> Expression:
     kind = hive_types.parse_type(column.type)
-    value = cast(hive_types.quote_name(column.name), column_type(column))
+    name = hive_types.quote_name(column.name)
+    if isinstance(kind, _COMPARED) and hive_types.has_primitive(kind, _FLOATING):
+        name = f"coalesce({name}, {name})"  # Parquet's dictionaries tell 0.0 and -0.0 apart: Spark must not push 0.0 down
+    value = cast(name, column_type(column))
     if hive_types.has_primitive(kind, {"varchar"}):  # other programs store longer texts, which Hive cuts
         return from_file(env, cut_to_length(as_column(value), kind), column.type)
     return from_file(env, value, column.type)

@@ -37,6 +37,7 @@ from hiveacid.core.format.acid_columns import AcidColumn
 from hiveacid.core.model import TableDefinition, TableKind
 from hiveacid.core.predicates import UNDECIDED, AllOf, Comparison, Operator, Predicate
 from hiveacid.core.schema.evolution import ColumnMapping, identity_mapping
+from hiveacid.core.schema.storage_formats import FileKind, file_kind
 from hiveacid.core.schema.types import INTEGER_TYPES, Primitive, parse_type
 from hiveacid.spark.predicates.column_conditions import Conjunct
 from hiveacid.spark.session.environment import SparkEnvironment
@@ -68,7 +69,7 @@ class _Long(int):
 class SearchArgument:
     """Predicate leaves for the data files of a table, all of which must hold.
 
-    ``predicate``: the condition from which they are made.
+    ``predicate``: the condition from which they are made; undecided for a table without row ids.
     """
 
     env: SparkEnvironment
@@ -96,18 +97,21 @@ class SearchArgument:
 def search_argument(
     env: SparkEnvironment, table: TableDefinition, conditions: Sequence[Conjunct]
 ) -> SearchArgument:
-    """Return the search argument of the conjuncts of a condition on a full ACID table.
+    """Return the search argument of the conjuncts of a condition on a table of ORC files.
 
-    ORC never skips rows that the condition selects. Other rows may pass, so that the scan still has to apply it.
+    ORC never skips rows that the condition selects. Other rows may pass, so that the scan still has to apply it. In flat files
+    Spark puts its own in its place if it pushes down comparisons of other columns (``spark.formats.file_columns``).
     """
-    if table.kind is not TableKind.FULL_ACID:
+    is_acid = table.kind is TableKind.FULL_ACID
+    if not is_acid and file_kind(table.storage) is not FileKind.ORC:
         return SearchArgument(env, table)
     types = {column.name: column.type for column in table.columns}
     comparisons = [
         c.comparison for c in conditions if c.comparison is not None and c.comparison.column in types
     ]
     leaves = [leaf for c in comparisons if (leaf := predicate_leaf(c, types[c.column])) is not None]
-    return SearchArgument(env, table, tuple(leaves), AllOf(tuple(c.predicate for c in conditions)))
+    predicate = AllOf(tuple(c.predicate for c in conditions)) if is_acid else UNDECIDED
+    return SearchArgument(env, table, tuple(leaves), predicate)
 
 
 def reader_options(env: SparkEnvironment, leaves: Sequence[PredicateLeaf]) -> dict[str, str]:

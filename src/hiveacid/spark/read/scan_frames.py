@@ -250,8 +250,10 @@ def flat_table_frames(
     frames = []
     options = STRICT_READ if table.kind is TableKind.PLAIN else STRICT_READ | PROLEPTIC_CALENDAR
     for group in group_files(table, locations, source.row_files):
+        mapping = group.options.mapping
+        arguments = {} if mapping is None else source.arguments(mapping)
         frame = flat.read(
-            source.env, table, escape_globs(group.files), options | group.identity, group.options.mapping
+            source.env, table, escape_globs(group.files), {**options, **group.identity, **arguments}, mapping
         )
         values = [quote_name(c.name) for c in table.columns]
         partition = PartitionLookup(source.env, table, group, frame)
