@@ -32,6 +32,7 @@ from hiveacid.spark.formats.expressions import (
     when,
 )
 from hiveacid.spark.formats.types import assignment_cast, column_type, hive_type_name
+from hiveacid.spark.predicates.column_conditions import char_types
 from hiveacid.spark.session.bound_plans import called, last_part
 from hiveacid.spark.session.classic_session import plan_of
 from hiveacid.spark.session.environment import SparkEnvironment
@@ -324,9 +325,9 @@ def columns_to_add(
 
     ``ignored``: columns that are not to be the table's, such as the kind of change.
     """
-    known = {*table.column_names, *ignored}
+    known, chars = {*table.column_names, *ignored}, char_types(frame)
     return tuple(
-        Column(field.name.lower(), hive_type_name(field.dataType, field.name))
-        for field in frame.schema.fields
+        Column(field.name.lower(), chars.get(number) or hive_type_name(field.dataType, field.name))
+        for number, field in enumerate(frame.schema.fields)
         if field.name.lower() not in known
     )
