@@ -338,7 +338,10 @@ class LockTimeoutError(TransactionError):
 
 
 class StatementCancelledError(TransactionError):
-    """The user cancelled the statement; its transaction was aborted, and nothing of it is visible."""
+    """The user cancelled the statement; its transaction was aborted, and nothing of it is visible.
+
+    One begun by START TRANSACTION accepts only ROLLBACK then.
+    """
 
     code = "CANCELLED"
 

@@ -186,8 +186,14 @@ class StatementThread:
             raise StatementCancelledError(self._roll_back()) from error
 
     def _roll_back(self) -> str:
-        """Roll back the open transaction, if any, after a cancelled statement; return the error message."""
-        if self.session.joined is None or not self.session.by_statement:
+        """Roll back the open transaction, if any, after a cancelled statement; return the error message.
+
+        As after a failed statement, it accepts only ROLLBACK from then on. Otherwise a program that goes on after a time limit
+        would commit the other statements of the transaction one by one.
+        """
+        txn = self.session.joined if self.session.by_statement else None
+        if txn is None:
             return "the statement was cancelled; its changes to transactional tables are rolled back"
-        self.session.end_by_statement(self._reason).abort("cancelled")
-        return "the statement was cancelled, and its transaction was rolled back"
+        txn.failed = txn.failed or "it was cancelled"
+        txn.abort("cancelled")
+        return "the statement was cancelled, and its transaction was rolled back; ROLLBACK ends it"
