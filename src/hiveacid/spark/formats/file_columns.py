@@ -80,8 +80,7 @@ def table_columns(
     field ``id`` of a user's own column ``row``. Beside such a column no field is a plain path, so that no session, whatever
     its settings are when the plan runs, pushes a comparison of one down. Nor is a column of a flat file that has values
     of another type: Spark would cast the value that it is compared with to that type (``OrcFilters.castLiteralValue``),
-    which fails for texts.
-    Nor is one of the types `_NOT_PUSHED`: rows would be lost.
+    which fails for texts. Nor is one of the types `_NOT_PUSHED`: rows would be lost.
     """
     misread = prefix and any(f"{source.name}.".lower() == prefix for source in mapping.columns)
 

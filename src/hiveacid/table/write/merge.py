@@ -18,10 +18,7 @@ from hiveacid.config import setting_definitions
 from hiveacid.core.format.names import ROW_ID
 from hiveacid.core.model import Column, Displayed, TableDefinition, TableName
 from hiveacid.core.schema.types import quote_name, require_set_once, unquoted_name
-from hiveacid.spark.formats.driver_frames import (
-    broadcast_rows,
-    computed_once,
-)
+from hiveacid.spark.formats.driver_frames import broadcast_rows, computed_once
 from hiveacid.spark.formats.expressions import (
     Expression,
     Qualifier,
@@ -49,9 +46,7 @@ from hiveacid.table.definition import add_missing_columns
 from hiveacid.table.read.table_snapshot import list_snapshot
 from hiveacid.table.write.arrow_staging import Changes, can_write
 from hiveacid.table.write.constraints import constrain_changes, limits_rows, with_defaults
-from hiveacid.table.write.driver_reads import (
-    FALLBACK_ERRORS,
-)
+from hiveacid.table.write.driver_reads import FALLBACK_ERRORS
 from hiveacid.table.write.merge_in_driver import (
     ChangesInDriver,
     ComputedSource,
@@ -63,10 +58,7 @@ from hiveacid.table.write.merge_in_driver import (
     matching_rows,
     target_read,
 )
-from hiveacid.table.write.merge_of_copies import (
-    CopiedRows,
-    copied_rows,
-)
+from hiveacid.table.write.merge_of_copies import CopiedRows, copied_rows
 from hiveacid.table.write.publish import WriteReport
 from hiveacid.table.write.surrogate_keys import KeyMaker, KeysOfStatement, no_key
 from hiveacid.table.write.update_delete import ChangesByJob, check_assignments, reads_table, write_changes

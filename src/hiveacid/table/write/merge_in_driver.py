@@ -31,9 +31,7 @@ from hiveacid.spark.formats.driver_frames import (
     frame_of_collected,
     max_bytes_in_driver,
 )
-from hiveacid.spark.formats.expressions import (
-    selected,
-)
+from hiveacid.spark.formats.expressions import selected
 from hiveacid.spark.predicates.column_conditions import empty_rows
 from hiveacid.spark.session.classic_session import plan_of
 from hiveacid.spark.session.error_translation import is_failed_job, translate_errors
@@ -45,12 +43,7 @@ from hiveacid.spark.write.changes_of_arrow_rows import (
     together,
 )
 from hiveacid.spark.write.sort_and_stage import StagingTarget, changed_rows_for_arrow
-from hiveacid.spark.write.update_delete_merge_rows import (
-    EqualColumns,
-    MergePlan,
-    can_narrow,
-    equal_columns,
-)
+from hiveacid.spark.write.update_delete_merge_rows import EqualColumns, MergePlan, can_narrow, equal_columns
 from hiveacid.table.arrow_read.record_batches import Selection
 from hiveacid.table.context import Context
 from hiveacid.table.write.arrow_staging import StagedOutput, stage_computed_rows
@@ -62,11 +55,7 @@ from hiveacid.table.write.driver_reads import (
     read_selected,
     with_partition_keys,
 )
-from hiveacid.table.write.merge_of_copies import (
-    CopyingClauses,
-    Keys,
-    copying_clauses,
-)
+from hiveacid.table.write.merge_of_copies import CopyingClauses, Keys, copying_clauses
 from hiveacid.table.write.update_delete import ChangesByJob
 from hiveacid.transactions.transaction import Transaction
 
