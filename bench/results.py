@@ -125,13 +125,16 @@ def other_results(
 ) -> list[dict[str, object]]:
     """Return the results in ``bench.json`` that a run of these sections on these masters does not measure anew.
 
-    Raises ValueError if they were measured with another version of Spark, or with other ``facts``.
+    None where there is no ``bench.json`` yet. Raises ValueError if they were measured with another version of Spark, or with other ``facts``.
     """
-    saved = json.loads((directory / "bench.json").read_text())
+    path = directory / "bench.json"
+    if not path.exists():
+        return []
+    saved = json.loads(path.read_text())
     for name, mine in {**facts, "spark": pyspark.__version__}.items():
         theirs = saved["machine"]["spark"] if name == "spark" else saved[name]
         if theirs != mine:
-            raise ValueError(f"{directory}/bench.json has {name} = {theirs}, this run {mine}")
+            raise ValueError(f"{path} has {name} = {theirs}, this run {mine}")
     return [one for one in saved["results"] if one["section"] not in sections or one["master"] not in masters]
 
 
