@@ -27,7 +27,7 @@ import pyarrow.csv
 import pyarrow.json
 
 from hiveacid.core.model import Column
-from hiveacid.core.schema.types import Map, Primitive, nested_types, parse_type
+from hiveacid.core.schema.types import Map, Primitive, Struct, nested_types, parse_type
 from hiveacid.errors import DataError, SchemaMismatchError, StorageError, UnsupportedFeatureError
 from hiveacid.orc.stored_values import arrow_schema
 from hiveacid.orc.writing import single_batch
@@ -38,6 +38,7 @@ from hiveacid.table.cast_to_table_columns import cast, parse_texts
 
 # Arrow's JSON parser crashes on a line ``null``, and on a line that is no object before one that is: neither may reach it.
 _NULL_OUTSIDE_OBJECT = re.compile(rb"^[ \t\r]*+[^\s{]|\}[ \t\r]*+n", re.MULTILINE)
+_KEY = re.compile(r'"([^"\\]*)"[ \t]*:')
 _BLOCK = 4 << 20  # bytes read at a time
 _LONGEST_LINE = 128 << 20  # bytes: a file without line breaks would fill the memory
 
@@ -131,7 +132,8 @@ class DelimitedLines:
 class JsonLines:
     """One JSON object a line, whose keys are column names in lower case; a missing key is NULL.
 
-    Days and times are texts as in delimited text. ``ignore_unknown``: skip keys that are no columns.
+    Days and times are texts as in delimited text. ``ignore_unknown``: skip keys that are no columns,
+    but no key that is one in another case.
     """
 
     ignore_unknown: bool = False
@@ -153,6 +155,8 @@ class JsonLines:
             for line in data.split(b"\n"):
                 if line and not isinstance(json.loads(line), dict):
                     raise ValueError("not a JSON object")
+        if self.ignore_unknown:
+            _refuse_other_case(data, columns, plain)
         table = pyarrow.json.read_json(
             io.BytesIO(data),
             pyarrow.json.ReadOptions(block_size=len(data) + 1),
@@ -163,6 +167,36 @@ class JsonLines:
         texts = single_batch(table.select(plain.names))
         arrays = [cast(values, target.type) for values, target in zip(texts.columns, schema, strict=True)]
         return pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+
+def _refuse_other_case(data: bytes, columns: tuple[Column, ...], schema: pa.Schema) -> None:
+    """Raise ValueError for a key that is a name but for its case: it would be skipped, and the value be lost."""
+    kinds = (
+        kind
+        for column in columns
+        for kind in nested_types(parse_type(column.type))
+        if isinstance(kind, Struct)
+    )
+    names = {*schema.names, *(field.name for kind in kinds for field in kind.fields)}
+    keys = set(_KEY.findall(data.decode(errors="replace")))
+    if not {key.lower() for key in keys - names}.isdisjoint(name.lower() for name in names):
+        for line in data.decode("utf-8-sig", errors="replace").split("\n"):
+            if line:
+                _refuse_names(json.loads(line), pa.struct(schema))
+
+
+def _refuse_names(value: object, kind: pa.DataType) -> None:
+    if isinstance(value, list) and pa.types.is_list(kind):
+        for one in value:
+            _refuse_names(one, kind.value_type)
+    elif isinstance(value, dict) and pa.types.is_struct(kind):
+        members = {member.name.lower(): member for member in kind}
+        for key, inner in value.items():
+            member = members.get(key.lower())
+            if member and key == member.name:
+                _refuse_names(inner, member.type)
+            elif member and member.name not in value:
+                raise ValueError(f"key {key} has to be written {member.name}")
 
 
 def _require(columns: tuple[Column, ...], fits: Callable[[Column], bool], what: str) -> None:

@@ -112,6 +112,15 @@ def test_a_bad_line_of_json_is_named(bad: str) -> None:
     assert first_bad(JsonLines(), f'{{"n":7}}\n\n{bad}\n{{"n":8}}\n') == (3, bad)
 
 
+def test_a_key_in_another_case_is_no_unknown_one() -> None:
+    columns = (Column("n", "int"), Column("a", "array<struct<x:int>>"))
+    form = JsonLines(ignore_unknown=True)
+    good = '{"n":1,"z":{"N":2},"a":[{"x":3,"X":4}],"N":"\\"N\\": 5"}'
+    assert rows(form, good, columns) == [{"n": 1, "a": [{"x": 3}]}]
+    for bad in ('{"N":1}', '{"n":1,"a":[null,{"X" : 4}]}'):
+        assert first_bad(form, f"{good}\n{bad}\n", columns) == (2, bad)
+
+
 def test_nested_values_and_what_cannot_be_read() -> None:
     columns = (Column("a", "array<struct<d:date,x:double>>"), Column("x", "float"))
     line = '{"a":[{"d":"2024-01-01","x":1},null],"x":0.5}\n'
