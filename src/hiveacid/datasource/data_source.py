@@ -103,7 +103,7 @@ class BatchWriter(SentToWorkers, DataSourceArrowWriter):
         address = TableAddress.of(self.sink.options)
         connection = Connection(**asdict(address), agent="hiveacid format", overwrite=self.overwrite)
         with connection, connection.transaction():
-            for batch in read_staged(messages):
+            for batch in read_staged(messages, connection.columns):
                 connection.write(batch)
 
 

@@ -1,8 +1,8 @@
 """Streaming sink: Python workers stage Arrow files, the driver's process writes them in one transaction.
 
 ``write`` runs in the tasks, ``commit`` and ``abort`` in a process of the driver, which is a new one for every batch.
-Staged files lie below the table in ``.hiveacid-stream-<query>/<attempt>/``, hidden from every reader. Their TIMESTAMP
-values are wall-clock times, as in Hive. The first commit of the next run removes files of dead attempts.
+Staged files lie below the table in ``.hiveacid-stream-<query>/<attempt>/``, hidden from every reader. The driver turns
+their instants into wall-clock times where the table has a TIMESTAMP, as in Hive. The first commit of the next run removes files of dead attempts.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from pyspark.sql import datasource as api
 from pyspark.sql.datasource import DataSourceStreamWriter, WriterCommitMessage
 from pyspark.sql.types import StructType
 
-from hiveacid.core.model import TableDefinition
+from hiveacid.core.model import Column, TableDefinition
 from hiveacid.core.transactions.commit_records import require_columns
 from hiveacid.datasource import options as source_options
 from hiveacid.errors import StorageError, StreamCheckpointError, UnsupportedFeatureError
-from hiveacid.orc.stored_values import without_offset
+from hiveacid.orc.stored_values import arrow_schema, without_offset
 from hiveacid.ports.file_system import FileRange
 from hiveacid.spark.session.python_workers import SentToWorkers
 from hiveacid.storage.arrow_file_system import BLOCK
@@ -46,28 +46,41 @@ def from_rows(rows: Iterable[Row], schema: StructType) -> Iterator[pa.RecordBatc
         yield from LocalDataToArrowConversion.convert(batch, schema, use_large_var_types=False).to_batches()
 
 
-def wall_clock(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """Return a batch with every instant replaced by the local time in its time zone."""
-    arrays = [_to_wall_clock(column) for column in batch.columns]
-    return pa.RecordBatch.from_arrays(arrays, names=batch.schema.names)
+def wall_clock(batch: pa.RecordBatch, columns: tuple[Column, ...]) -> pa.RecordBatch:
+    """Return a batch with every instant that goes to a TIMESTAMP replaced by the local time in its time zone."""
+    targets = {field.name: field.type for field in arrow_schema(columns)}
+    names = batch.schema.names
+    arrays = [
+        _to_wall_clock(values, targets.get(name.lower(), values.type))
+        for name, values in zip(names, batch.columns, strict=True)
+    ]
+    return pa.RecordBatch.from_arrays(arrays, names=names)
 
 
-def _to_wall_clock(values: pa.Array) -> pa.Array:
+def _to_wall_clock(values: pa.Array, target: pa.DataType) -> pa.Array:
     """Replace instants at any depth of nesting; values below a null or outside a slice do not matter."""
     of = values.type
     if pa.types.is_timestamp(of):
-        return values if of.tz is None else pc.local_timestamp(values)
-    if not _has_instants(of):
+        keeps = of.tz is None or (pa.types.is_timestamp(target) and target.tz is not None)
+        return values if keeps else pc.local_timestamp(values)
+    if not _has_instants(of) or of.id != target.id:  # another shape: the connection refuses it
         return values
     values = without_offset(values)
     if pa.types.is_struct(of):
-        members = [_to_wall_clock(child) for child in values.flatten()]
+        targets = {field.name.lower(): field.type for field in target}
         names = [field.name for field in of]
+        members = [
+            _to_wall_clock(child, targets.get(name.lower(), child.type))
+            for name, child in zip(names, values.flatten(), strict=True)
+        ]
         return pa.StructArray.from_arrays(members, names, mask=values.is_null())
     if pa.types.is_map(of):
-        keys, items = _to_wall_clock(values.keys), _to_wall_clock(values.items)
+        keys = _to_wall_clock(values.keys, target.key_type)
+        items = _to_wall_clock(values.items, target.item_type)
         return pa.MapArray.from_arrays(values.offsets, keys, items, mask=values.is_null())
-    return pa.ListArray.from_arrays(values.offsets, _to_wall_clock(values.values), mask=values.is_null())
+    return pa.ListArray.from_arrays(
+        values.offsets, _to_wall_clock(values.values, target.value_type), mask=values.is_null()
+    )
 
 
 def _has_instants(arrow_type: pa.DataType) -> bool:
@@ -105,7 +118,7 @@ class Sink:
 
     def stage(self, batches: Iterator[pa.RecordBatch]) -> StagedRows:
         """Write a task's rows to a file of its own."""
-        filled = (wall_clock(batch) for batch in batches if batch.num_rows)
+        filled = (batch for batch in batches if batch.num_rows)
         first = next(filled, None)
         if first is None:
             return StagedRows(None, 0)
@@ -145,7 +158,7 @@ class Sink:
                     "dropped and created again, or the query had another table or name before. Begin with a new checkpoint; or "
                     "set the option restart to true to go on with this batch, without the rows of those before"
                 )
-            stream.deliver(batch_id, lambda: read_staged(messages))
+            stream.deliver(batch_id, lambda: read_staged(messages, connection.columns))
         if stream.first:  # earlier runs that staged files are fenced or dead
             delete_staging(AnyFileSystem(), self.home)
         else:
@@ -158,8 +171,8 @@ class Sink:
             delete_staging(AnyFileSystem(), attempt)
 
 
-def read_staged(messages: Messages) -> Iterator[pa.RecordBatch]:
-    """Yield the staged rows as Arrow batches.
+def read_staged(messages: Messages, columns: tuple[Column, ...]) -> Iterator[pa.RecordBatch]:
+    """Yield the staged rows as Arrow batches for a table of these columns.
 
     Raises StorageError if a file is missing, or if its number of rows is not the one that its task reported.
     """
@@ -177,7 +190,7 @@ def read_staged(messages: Messages) -> Iterator[pa.RecordBatch]:
         with pa.BufferedInputStream(source, BLOCK) as stream, pa.ipc.open_stream(stream) as reader:
             for batch in reader:
                 rows += batch.num_rows
-                yield batch
+                yield wall_clock(batch, columns)
         if rows != staged.rows:
             raise StorageError(f"a task staged {staged.rows} rows in {path}, which holds {rows}")
 

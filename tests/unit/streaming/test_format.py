@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
+from zoneinfo import ZoneInfo
 
 import pyarrow as pa
 import pytest
@@ -80,6 +82,21 @@ def test_overwriting_with_no_rows_empties_a_table(warehouse: Warehouse) -> None:
         writer.commit([writer.write(iter([pa.RecordBatch.from_pydict({"id": pa.array(rows, pa.int64())})]))])
         assert sorted(value for (value,) in warehouse.rows("u")) == rows
         assert damage(warehouse, "u") == []
+
+
+def test_both_kinds_of_timestamp(warehouse: Warehouse) -> None:
+    warehouse.create(f"CREATE TABLE u (at TIMESTAMP, exact TIMESTAMP WITH LOCAL TIME ZONE) {ACID}")
+    schema = T.StructType().add("at", "timestamp").add("exact", "timestamp")
+    noon = datetime(2024, 7, 1, 12, tzinfo=ZoneInfo("Asia/Tokyo"))
+    task = pa.RecordBatch.from_pydict(
+        {name: pa.array([noon], pa.timestamp("us", "Asia/Tokyo")) for name in ("at", "exact")}
+    )
+    for overwrite in (False, True):
+        writer = batch.batch_writer(options(warehouse, "u"), schema, overwrite=overwrite)
+        writer.commit([writer.write(iter([task]))])
+        assert warehouse.rows("u") == [
+            (noon.replace(tzinfo=UTC), noon)
+        ]  # a wall clock is stored as one in UTC
 
 
 def test_no_filter_is_accepted(warehouse: Warehouse) -> None:
