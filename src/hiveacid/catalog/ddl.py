@@ -202,14 +202,18 @@ def drop_table(context: Context, name: TableName, *, if_exists: bool = False) ->
             remove_table(context, table, partitions, txn)
 
 
-def replace_table(context: Context, name: TableName, content: TableName) -> None:
+def replace_table(
+    context: Context, name: TableName, content: TableName, check: Callable[[], None] = lambda: None
+) -> None:
     """Give the table ``content`` the name of another one, which is dropped with its files, in one step of the store.
 
-    Raises UnsupportedFeatureError on a metastore, which has no such step, and for an external table.
+    ``check`` runs under the lock of the other one, and raises if it must stay. Raises UnsupportedFeatureError on a
+    metastore, which has no such step, and for an external table.
     """
     with exclusive_table(context, name, content) as (table, txn):
         if table.external:
             raise errors.UnsupportedFeatureError(f"{name} is external: its columns cannot be replaced")
+        check()
         require_no_tags(context, table, "replace() with other columns")
         partitions = partitions_of(context, table) or ()
         require_removable(context, table, partitions)

@@ -39,7 +39,7 @@ from hiveacid.core.schema.storage_formats import ORC, storage_format
 from hiveacid.core.schema.types import LOCAL_TIMESTAMP, NUMERIC_TYPES, quote_name
 from hiveacid.core.snapshot.directory_listing import FileEntry
 from hiveacid.core.transactions.locks_and_conflicts import LockComponent, LockType
-from hiveacid.ports.transactions import Operation
+from hiveacid.ports.transactions import Operation, current_write_ids_of
 from hiveacid.spark.write.column_casts import fit_columns
 from hiveacid.sql.binding.source_positions import errors_at
 from hiveacid.sql.binding.table_sources import millis_of
@@ -59,7 +59,8 @@ from hiveacid.table.read.history_and_time_travel import Instant, PointInTime, po
 from hiveacid.table.write.constraints import require_defaults_fit, require_evaluable
 from hiveacid.table.write.insert import InsertOptions, write_rows
 from hiveacid.table.write.publish import WriteReport
-from hiveacid.transactions.transaction import Transaction
+from hiveacid.table.write.update_delete import reads_table
+from hiveacid.transactions.transaction import Transaction, has_new_commits
 
 
 def create_database(execution: ExecutionContext, statement: definitions.CreateDatabase) -> None:
@@ -456,9 +457,19 @@ def replace_with(
     """Replace a table by the rows and columns of a frame. Partitions, buckets, format and properties stay.
 
     The rows are written into a table of another name, which then takes the place of the old one. A failure before that
-    leaves the old table as it was.
+    leaves the old table as it was. Others may commit meanwhile: WriteConflictError if the rows were read from the table.
     """
     context = execution.context
+    before = current_write_ids_of(context.store, table.name)
+
+    def require_fresh() -> None:
+        now = current_write_ids_of(context.store, table.name)
+        if has_new_commits(now, before) and reads_table(context, table.name, frame):
+            raise errors.WriteConflictError(
+                f"{table.name} was changed while rows that were read from it were written, and they lack that change; the table is "
+                "as the others left it: make the DataFrame anew, and run the statement again"
+            )
+
     if context.catalog.constraints(table):
         raise errors.UnsupportedFeatureError(
             f"{table.name} has constraints, which other columns would lose: INSERT OVERWRITE replaces its rows; or DROP TABLE first"
@@ -475,7 +486,7 @@ def replace_with(
     ).without_properties(*RESERVED_PROPERTIES, LAST_DDL_TIME.name)
     report = write_new(execution, content, frame.toDF(*[column.name for column in columns]))
     try:
-        ddl.replace_table(context, table.name, content.name)
+        ddl.replace_table(context, table.name, content.name, require_fresh)
     except BaseException:
         with suppress(errors.HiveAcidError):
             ddl.drop_table(context, content.name, if_exists=True)
