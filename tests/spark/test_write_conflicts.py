@@ -179,7 +179,17 @@ class Waiting(SystemClock):
 
 @pytest.mark.parametrize(
     "write",
-    ["merge", "merge of a subquery", "replace", "overwrite", "stream", "replace in SQL", "overwrite in SQL"],
+    [
+        *(
+            "merge",
+            "merge of a subquery",
+            "replace",
+            "overwrite",
+            "overwrite by what was not there",
+            "overwrite by a count",
+        ),
+        *("stream", "replace in SQL", "overwrite in SQL"),
+    ],
 )
 def test_rows_that_were_read_before_a_wait_for_another_writer_are_refused(
     spark: SparkSession, tmp_path: Path, write: str
@@ -194,6 +204,8 @@ def test_rows_that_were_read_before_a_wait_for_another_writer_are_refused(
         acid.sql("CREATE TEMPORARY VIEW seen AS SELECT id, n + 1 AS n FROM t")
         other.sql("SET hive.txn.xlock.write=true")
         t, read = acid.table("t"), acid.table("t").to_df().selectExpr("id", "n + 1 AS n")
+        nothing = t.scan(where="id > 1").to_df()  # skips all files
+        counted = acid.sql("SELECT count(*) AS n FROM t").selectExpr("1 AS id", "CAST(n AS INT) AS n")
         absent = spark.sql("SELECT 2 AS id, 7 AS n").where(
             f"id NOT IN (SELECT id FROM {name_of(read)})" if write == "merge of a subquery" else "true"
         )
@@ -202,6 +214,8 @@ def test_rows_that_were_read_before_a_wait_for_another_writer_are_refused(
             "merge of a subquery": lambda: t.merge(absent, "t.id = s.id").when_not_matched_insert().execute(),
             "replace": lambda: replace_rows(acid.context, t.name, read, "id = 1", None),
             "overwrite": lambda: t.overwrite(read),
+            "overwrite by what was not there": lambda: t.overwrite(nothing),
+            "overwrite by a count": lambda: t.overwrite(counted),
             "stream": lambda: t.stream_writer("q", merge_on="id", checkpoint="c")(read, 0),
             "replace in SQL": lambda: acid.sql("INSERT INTO t REPLACE WHERE id = 1 SELECT * FROM seen"),
             "overwrite in SQL": lambda: acid.sql("INSERT OVERWRITE TABLE t SELECT * FROM seen"),

@@ -60,6 +60,7 @@ from hiveacid.spark.read.scan_source import (
     scan_columns,
 )
 from hiveacid.spark.session.environment import SparkEnvironment
+from hiveacid.spark.session.running_jobs_and_plans import rows_without_files
 from hiveacid.storage.snapshot_locations import Location, map_in_threads
 
 _IS_DELETED = "__hiveacid_is_deleted"
@@ -181,7 +182,7 @@ def _count_from_footers(
             rows += file.rows
     unread = "raise_error('[HIVEACID_INTERNAL] a value is asked for where rows are only counted')"
     values = [named(cast(unread, kind), name) for name, kind in scan_columns(source, current=True)]
-    return [selected(source.env.spark.range(rows), values)] if rows else []
+    return [selected(rows_without_files(source.env, source.table.name, rows), values)] if rows else []
 
 
 def _live_rows(

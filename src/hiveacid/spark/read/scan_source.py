@@ -24,7 +24,7 @@ from hiveacid.ports.file_system import FileSystem
 from hiveacid.spark.formats.types import ROW_ID_TYPE, column_type
 from hiveacid.spark.read.delete_events import BitmapLookup
 from hiveacid.spark.session.environment import SparkEnvironment
-from hiveacid.spark.session.running_jobs_and_plans import TABLE_OPTION
+from hiveacid.spark.session.running_jobs_and_plans import TABLE_OPTION, rows_without_files
 from hiveacid.storage.paths import spark_path
 from hiveacid.storage.snapshot_locations import Location, PlanMemo
 
@@ -98,7 +98,8 @@ def scan_columns(source: ScanSource, *, current: bool) -> list[tuple[str, T.Data
 def empty_frame(source: ScanSource, *, current: bool) -> DataFrame:
     """Return a scan's columns without rows; made in the JVM, without a Python worker."""
     columns = scan_columns(source, current=current)
-    return source.env.spark.range(0).select(*[F.lit(None).cast(kind).alias(name) for name, kind in columns])
+    no_rows = rows_without_files(source.env, source.table.name, 0)
+    return no_rows.select(*[F.lit(None).cast(kind).alias(name) for name, kind in columns])
 
 
 class ReadOptions(NamedTuple):

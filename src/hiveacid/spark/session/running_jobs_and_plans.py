@@ -261,8 +261,15 @@ class RelationWatch:
             return bool(self._references)
 
 
+def rows_without_files(env: SparkEnvironment, table: TableName, count: int) -> DataFrame:
+    """Return rows that a scan makes without a file, with a mark by which `reads_from` finds them."""
+    return env.spark.range(count).alias(f"{TABLE_OPTION}({table})")
+
+
 def reads_from(frame: DataFrame, name: TableName, locations: Iterable[str]) -> bool:
     """Tell whether a plan reads a table, by the name that its scan had or by files below one of the locations."""
+    if f"{TABLE_OPTION}({name})" in str(frame._jdf.queryExecution().analyzed()):  # noqa: SLF001 - `rows_without_files`
+        return True
     places = tuple(f"{spark_path(location).rstrip('/')}/" for location in locations)
 
     def is_of_table(leaf: JavaObject) -> bool:
