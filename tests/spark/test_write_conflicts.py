@@ -188,7 +188,7 @@ class Waiting(SystemClock):
             "overwrite by what was not there",
             "overwrite by a count",
         ),
-        *("stream", "replace in SQL", "overwrite in SQL"),
+        *("stream", "replace in SQL", "overwrite in SQL", "multi-insert"),
     ],
 )
 def test_rows_that_were_read_before_a_wait_for_another_writer_are_refused(
@@ -201,6 +201,7 @@ def test_rows_that_were_read_before_a_wait_for_another_writer_are_refused(
     try:
         acid.sql("CREATE TABLE t (id INT, n INT) STORED AS ORC TBLPROPERTIES ('transactional'='true')")
         acid.sql("INSERT INTO t VALUES (1, 0)")
+        acid.sql("CREATE TABLE log (id INT) STORED AS ORC TBLPROPERTIES ('transactional'='true')")
         acid.sql("CREATE TEMPORARY VIEW seen AS SELECT id, n + 1 AS n FROM t")
         other.sql("SET hive.txn.xlock.write=true")
         t, read = acid.table("t"), acid.table("t").to_df().selectExpr("id", "n + 1 AS n")
@@ -219,6 +220,9 @@ def test_rows_that_were_read_before_a_wait_for_another_writer_are_refused(
             "stream": lambda: t.stream_writer("q", merge_on="id", checkpoint="c")(read, 0),
             "replace in SQL": lambda: acid.sql("INSERT INTO t REPLACE WHERE id = 1 SELECT * FROM seen"),
             "overwrite in SQL": lambda: acid.sql("INSERT OVERWRITE TABLE t SELECT * FROM seen"),
+            "multi-insert": lambda: acid.sql(
+                "FROM seen INSERT OVERWRITE TABLE t SELECT * INSERT INTO log SELECT id"
+            ),
         }
 
         def held() -> Callable[[], object]:

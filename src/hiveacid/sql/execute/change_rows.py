@@ -16,6 +16,7 @@ from hiveacid.core.schema.location_overlap import Place
 from hiveacid.core.schema.storage_formats import TEXTFILE
 from hiveacid.core.schema.types import quote_name
 from hiveacid.core.transactions.locks_and_conflicts import LockComponent
+from hiveacid.ports.transactions import Start
 from hiveacid.spark.formats.expressions import (
     BEFORE_EXPRESSION,
     DEFAULT,
@@ -203,8 +204,10 @@ def multi_insert(execution: ExecutionContext, statement: MultiInsert) -> DataFra
     # Computed once: uuid() would give a lock on another partition than the one written.
     partitions = [spec_values(execution, leg.partition) for leg in statement.legs]
     locks = _locks(execution, statement, names, partitions)
-    with context.transactions.scope(context.settings, execution.joined) as txn:
-        txn.lock(locks)  # all at once and before the snapshot, because a target may be a source, too
+    # all at once and before the snapshot, because a target may be a source, too
+    written_to = {name for name in names if context.require(name).kind is not TableKind.PLAIN}
+    start = Start(tuple(locks), tuple(written_to))
+    with context.transactions.scope(context.settings, execution.joined, start) as txn:
         prepared = [
             _options(execution, leg, statement.leg_query(leg), partition)
             for leg, partition in zip(statement.legs, partitions, strict=True)
@@ -222,9 +225,10 @@ def multi_insert(execution: ExecutionContext, statement: MultiInsert) -> DataFra
             frames = at_one_moment(context.env, frames)
         reports = []
         for place, frame in _in_order(context, statement.legs, names, frames):
-            leg, (text, options) = statement.legs[place], prepared[place]
+            leg, (text, options), name = statement.legs[place], prepared[place], names[place]
+            is_stale = partial(_reads_target_by_view, execution, name, replace(leg, query=text))
             with errors_at(leg.table.line, leg.table.column), spark_errors_at_source(text):
-                reports.append(insert(context, names[place], frame, options, txn))
+                reports.append(insert(context, name, frame, options, txn, is_stale=is_stale))
     return write_result(context.env, *reports)
 
 
