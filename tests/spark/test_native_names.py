@@ -227,6 +227,12 @@ def test_statements_inside_statements_do_not_escape_a_transaction(native: Native
     assert rows(native.sql("SELECT * FROM t")) == []
     native.sql("EXECUTE IMMEDIATE 'INSERT INTO t VALUES (1)'")
     assert rows(native.sql("SELECT * FROM t")) == [(1,)]
+    native.sql("DECLARE OR REPLACE VARIABLE computed STRING DEFAULT 'DELETE FROM t'")
+    for explain in ("EXPLAIN", "EXPLAIN EXTENDED", "BEGIN EXPLAIN"):
+        with pytest.raises(UnsupportedFeatureError, match="would carry out the statement"):
+            native.sql(f"{explain} EXECUTE IMMEDIATE computed{'; END' * explain.startswith('BEGIN')}")
+    assert rows(native.sql("SELECT * FROM t")) == [(1,)]
+    native.sql("DROP TEMPORARY VARIABLE computed")
 
 
 def test_variables_are_those_of_the_session_in_every_thread(native: NativeSession) -> None:

@@ -111,6 +111,7 @@ def decide_owner(context: Context, source: Slice) -> Ownership:
         _refuse_change_by_spark(context, source.text, [])
         return Ownership(Owner.SPARK)
     _refuse_database_change_by_spark(context, tokens)
+    _refuse_explained_text(tokens)
     if is_script(tokens):
         if has_identifier_clause(source):
             raise UnsupportedFeatureError(
@@ -132,6 +133,16 @@ def decide_owner(context: Context, source: Slice) -> Ownership:
         for location in _locations(tokens):
             check_place(Place(absolute(location), "Spark"), context)
     return ownership
+
+
+def _refuse_explained_text(tokens: Sequence[Token]) -> None:
+    """Refuse EXPLAIN of EXECUTE IMMEDIATE: Spark carries out the statement in the analysis of which the plan is shown."""
+    words = [token.keyword for token in tokens]
+    for index, pair in enumerate(pairwise(words)):
+        if pair == ("EXECUTE", "IMMEDIATE") and "EXPLAIN" in words[max(0, index - 2) : index]:
+            raise UnsupportedFeatureError(
+                "EXPLAIN EXECUTE IMMEDIATE would carry out the statement: write EXPLAIN and the statement itself"
+            )
 
 
 def _changed_by_script(tokens: Sequence[Token]) -> Iterator[TableRef]:
