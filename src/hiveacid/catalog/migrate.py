@@ -52,7 +52,7 @@ from hiveacid.storage.snapshot_locations import id_property, list_layout, read_l
 from hiveacid.table.context import table_names
 from hiveacid.table.read.flush_length_files import readable_length
 from hiveacid.transactions.heartbeats import Heartbeats
-from hiveacid.transactions.transaction import Transactions, this_client
+from hiveacid.transactions.transaction import Transaction, Transactions, this_client
 
 _BEAT = 60.0  # seconds between two heartbeats
 _MAX_IDS_SHOWN = 5  # transactions in a message
@@ -136,13 +136,13 @@ class Migration:
                     f"its end; {self.source.name} has another table of that name: rename that one, and migrate {new.name} again"
                 )
         with ExitStack() as stack:
-            own = stack.enter_context(self._locked(self.source, name))
-            stack.enter_context(self._locked(self.target, name))
+            held = [stack.enter_context(self._locked(side, name)) for side in (self.source, self.target)]
+            own = held[0].txn_id
             self._require_no_other_txns(own)
             state = self._read_state(name)
             self._require_movable(state)
             if not dry_run:
-                self._carry_over(state, own, begun=new is not None)
+                self._carry_over(state, held, begun=new is not None)
             return state
 
     def _finish_interrupted_move(
@@ -178,7 +178,7 @@ class Migration:
         raise errors.AlreadyExistsError(message)
 
     @contextmanager
-    def _locked(self, side: MigrationStore, name: TableName) -> Iterator[TxnId]:
+    def _locked(self, side: MigrationStore, name: TableName) -> Iterator[Transaction]:
         """Lock a table, or the name of a future one, exclusively, without waiting."""
         beats = Heartbeats(side.store, _BEAT)
         transactions = Transactions(side.store, beats, self.clock, this_client())
@@ -189,7 +189,7 @@ class Migration:
                     txn.lock([lock], zero_wait=True)
                 except errors.LockTimeoutError as error:
                     raise errors.LockTimeoutError(f"{name} is in use in {side.name}: {error}") from None
-                yield txn.txn_id
+                yield txn
         finally:
             beats.close()
 
@@ -314,15 +314,21 @@ class Migration:
                     )
 
     # --- changes of both stores ------------------------------------------------------------------
-    def _carry_over(self, state: MigratedTable, own: TxnId, *, begun: bool) -> None:
+    def _carry_over(self, state: MigratedTable, held: Sequence[Transaction], *, begun: bool) -> None:
+        """Create the table in the target, then drop it in the source; ``held``: the transactions with its locks.
+
+        If one has timed out, as in a pause of the process, others may have written since the state was read. The target would
+        not have their rows, and the source is not dropped.
+        """
         name, source, target = state.table.name, self.source.store, self.target.store
         self.watch(name, "", 0, 0)
         if begun:  # an earlier call was interrupted; its table in the target cannot have been used
             self._require_unused(state)
             self._drop_created_table(name)
-        source.alter_table(name, state.table.with_properties({MIGRATION.name: self._mark_in_source}))
+        marked = state.table.with_properties({MIGRATION.name: self._mark_in_source})
+        source.alter_table(name, marked, seen=state.table)
         try:
-            self._require_no_other_txns(own)  # a reader may have begun before it could see the mark
+            self._require_no_other_txns(held[0].txn_id)  # a reader may have begun before it could see the mark
             self._make_database(name.database)
             definition = self._translated(state)
             target.restart_write_ids(definition, (MIGRATION.name, self._mark_in_target))
@@ -331,6 +337,8 @@ class Migration:
             # without it, a restarted query would write its last batch a second time
             if source.maintained_by_hiveacid() and target.maintained_by_hiveacid():
                 own_store(target).restore_streams(name, own_store(source).list_streams(name))
+            for txn in held:
+                txn.require_open_in_store()
         except BaseException:
             with suppress(errors.HiveAcidError):
                 self._drop_created_table(name)

@@ -21,9 +21,14 @@ from hiveacid.core.model import (
     WriteId,
 )
 from hiveacid.core.snapshot.tags import Tag, format_tags
-from hiveacid.errors import TransactionStateError, UnsupportedFeatureError
+from hiveacid.errors import (
+    TransactionAbortedError,
+    TransactionStateError,
+    UnsupportedFeatureError,
+    WriteConflictError,
+)
 from hiveacid.ports.clock import SystemClock
-from hiveacid.ports.transactions import TxnKind
+from hiveacid.ports.transactions import Start, TxnKind, current_write_ids_of
 from hiveacid.storage.local_file_system import LocalFileSystem
 from hiveacid.stores.sql.store import SqlStore
 from hiveacid.table.read.visible_locations import may_have_acid_v1_events
@@ -73,6 +78,39 @@ def test_a_reader_that_begins_before_the_mark_is_waited_for(tmp_path: Path) -> N
     assert migration.move(T) is not None
     assert source.get_table(T) is None
     assert target.get_table(T) is not None
+    for store in (source, target):
+        store.close()
+
+
+@pytest.mark.parametrize("alters", [False, True])
+def test_what_others_did_during_a_pause_is_not_lost(tmp_path: Path, alters: bool) -> None:  # noqa: FBT001
+    """The lock was lost after the state had been read: the move ends, and the table stays where it is."""
+    (tmp_path / "t").mkdir()
+    source, target = (SqlStore(f"sqlite:///{tmp_path}/{name}.db") for name in ("old", "new"))
+    source.create_database(DatabaseDefinition("shop", str(tmp_path / "shop.db")))
+    columns, properties = (Column("id", "int"),), (("transactional", "true"),)
+    source.create_table(TableDefinition(T, columns, ORC, str(tmp_path / "t"), properties=properties))
+
+    def pause(_table: TableName, work: str, *_: int) -> None:
+        if work:
+            return
+        source.abort_txns(source.valid_txns().open, "no heartbeat")
+        table = source.get_table(T)
+        if alters and table is not None:
+            source.alter_table(T, table.with_properties({"owner": "bo"}), seen=table)
+        writer = source.begin_txn(CLIENT, Start(writes=(T,)))
+        source.commit_txn(writer.txn_id)
+
+    migration = Migration(
+        MigrationStore(source, "old"), MigrationStore(target, "new"), LocalFileSystem(), SystemClock(), pause
+    )
+    with pytest.raises(WriteConflictError if alters else TransactionAbortedError):
+        migration.move(T)
+    left = source.get_table(T)
+    assert left is not None
+    assert (left.property("owner"), MIGRATION.of(left)) == ("bo" if alters else None, None)
+    assert current_write_ids_of(source, T).high_watermark == 1
+    assert target.get_table(T) is None
     for store in (source, target):
         store.close()
 
