@@ -228,7 +228,10 @@ class MetastoreCatalog:
                 raise
 
         retry_lost_answer(create)
-        new_tables.append(table)
+        new_tables[:] = [*(one for one in new_tables if one != table), table]
+        made = self.get_table(table.name)
+        if made is not None:
+            new_tables[-1] = replace(table, incarnation=made.incarnation)
 
     def drop_created_tables(self, tables: Sequence[TableDefinition]) -> None:
         """Drop tables that `create_locked_table` made, or may have made, as far as the metastore can be reached."""
@@ -240,11 +243,13 @@ class MetastoreCatalog:
 
     def _drop_made(self, table: TableDefinition) -> None:
         if self._is_made(table):
-            self.drop_table(table.name)
+            self.drop_table(table.name, table if table.incarnation else None)
 
     def _is_made(self, table: TableDefinition) -> bool:
+        """Tell whether a table is there that `create_locked_table` made, not one that another client has made since."""
         existing = self.get_table(table.name)
-        return existing is not None and is_same_location(existing.location, table.location)
+        is_other = bool(table.incarnation) and not table.is_same_table(existing)
+        return existing is not None and not is_other and is_same_location(existing.location, table.location)
 
     def drop_raw(self, name: TableName, *, delete_data: bool = False) -> None:
         """Drop a table or view, whatever it is."""

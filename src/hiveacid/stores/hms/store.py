@@ -20,6 +20,7 @@ from hiveacid.core.transactions.locks_and_conflicts import (
     LockState,
     LockType,
 )
+from hiveacid.core.transactions.states import TransactionState
 from hiveacid.ports.catalog import NO_CHANGES, CatalogChanges
 from hiveacid.ports.clock import Clock, SystemClock
 from hiveacid.ports.transactions import (
@@ -284,7 +285,13 @@ class MetastoreStore(MetastoreTransactions, MetastoreLocks, MetastoreCompactionQ
         new_tables: list[TableDefinition],
         counted: list[CountedWrites],
     ) -> None:
-        """Do the steps before the commit; a lost answer here leaves no doubt about the commit itself."""
+        """Do the steps before the commit; a lost answer here leaves no doubt about the commit itself.
+
+        Definitions change at once. A transaction that has timed out, as in a pause of the process, has lost its locks, and
+        others may have changed the same ones.
+        """
+        if (changes.altered or changes.tables) and txn_id not in self.valid_txns().open:
+            raise refusals.not_open(txn_id, TransactionState.ABORTED)
         for table in changes.altered:
             retry_lost_answer(partial(self.alter_table, table.name, table))
         for table in changes.tables:

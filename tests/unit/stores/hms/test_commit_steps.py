@@ -13,7 +13,13 @@ from thrift.Thrift import TApplicationException
 from hiveacid.config import Settings
 from hiveacid.core.model import Partition, TableName, TxnId
 from hiveacid.core.transactions.commit_records import NewFiles
-from hiveacid.errors import CommitStateUnknownError, HiveAcidError, StoreError, StoreUnavailableError
+from hiveacid.errors import (
+    CommitStateUnknownError,
+    HiveAcidError,
+    StoreError,
+    StoreUnavailableError,
+    TransactionAbortedError,
+)
 from hiveacid.ports.catalog import CatalogChanges, NewPartition
 from hiveacid.ports.transactions import Operation, Written
 from hiveacid.stores.hms import commit_steps, definitions, protocol
@@ -47,6 +53,7 @@ class ForgetfulMetastore:
 
     def __init__(self, loses: str, times: int, *, deaf: bool = False) -> None:
         self.loses, self.times, self.deaf = loses, times, deaf
+        self.is_open = True  # transaction 3
         self.tables = {"orders": definitions.raw_table(sample(ORDERS))}
         counted = definitions.raw_partition(self.tables["orders"], THERE, 0)
         counted.parameters = {"numRows": "1"}
@@ -69,6 +76,9 @@ class ForgetfulMetastore:
         if name == "create_table_req":
             self.tables[arguments.request.table.tableName] = arguments.request.table
             return {}
+        if name == "get_open_txns":
+            open_ids = [3] if self.is_open else []
+            return {"success": protocol.GetOpenTxnsResponse(txn_high_water_mark=3, open_txns=open_ids)}
         if name.startswith("drop_table"):
             del self.tables[arguments.name]
             return {}
@@ -131,6 +141,44 @@ def test_a_table_goes_again_where_a_later_step_has_no_answer(start: Callable[[An
     both = replace(NEW_TABLES["add_partitions"], tables=(NEW,))
     with pytest.raises(StoreUnavailableError):
         committed(start, metastore, both)
+    assert sorted(metastore.tables) == ["orders"]
+
+
+class _Slow(ForgetfulMetastore):
+    """Does not answer to a call until the client's transaction has timed out, and another client has made the table anew."""
+
+    def _said(self, name: str, arguments: Any) -> Any:
+        if name == "add_partitions":
+            self.tables["made"] = definitions.raw_table(NEW)
+            self.tables["made"].id = 8
+            number = next(n for n, kind in METHODS[name].errors.items() if kind == "MetaException")
+            return {f"o{number}": ExceptionMessage(message="too late")}
+        said = super()._said(name, arguments)
+        if name == "create_table_req":
+            self.tables["made"].id = 7
+        return said
+
+
+def test_a_table_that_another_client_has_made_since_stays(start: Callable[[Answer], Server]) -> None:
+    metastore = _Slow("", 0)
+    with pytest.raises(StoreError, match="too late"):
+        committed(start, metastore, replace(NEW_TABLES["add_partitions"], tables=(NEW,)))
+    assert metastore.tables["made"].id == 8
+
+
+@pytest.mark.parametrize("call", ["create_table_req", "alter_table_req"])
+def test_a_transaction_that_has_timed_out_changes_no_definition(
+    start: Callable[[Answer], Server], call: str
+) -> None:
+    """It has lost its lock, and what it would put there is older than what another client has put there since."""
+    metastore = ForgetfulMetastore("", 0)
+    metastore.is_open = False
+    server = start(metastore)
+    store = MetastoreStore(f"thrift://127.0.0.1:{server.port}?timeout=20")
+    with pytest.raises(TransactionAbortedError):
+        store.commit_txn(TxnId(3), NEW_TABLES[call])
+    store.close()
+    assert call not in server.calls
     assert sorted(metastore.tables) == ["orders"]
 
 
