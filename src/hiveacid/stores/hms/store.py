@@ -12,7 +12,7 @@ from itertools import groupby
 from hiveacid import errors
 from hiveacid.config import Settings, setting_definitions
 from hiveacid.core.format.write_id_lists import ValidWriteIdList
-from hiveacid.core.model import TableDefinition, TableKind, TableName, TxnId, WriteId
+from hiveacid.core.model import LockId, TableDefinition, TableKind, TableName, TxnId, WriteId
 from hiveacid.core.transactions.commit_records import CommitRecord, StreamBatch, TableOperation
 from hiveacid.core.transactions.locks_and_conflicts import (
     CONFLICTING_OPERATIONS,
@@ -82,6 +82,7 @@ class MetastoreStore(MetastoreTransactions, MetastoreLocks, MetastoreCompactionQ
         # Writes that the metastore has recorded already, so that they are not sent again.
         self._recorded_writes: dict[TxnId, dict[_PartitionKey, str]] = {}
         self._plain_tables: dict[TxnId, set[TableName]] = {}  # plain tables that a transaction writes to
+        self._uncounted: dict[LockId, list[TableName]] = {}  # plain tables of a request that waits
 
     def __repr__(self) -> str:
         """Return the URL."""
@@ -155,14 +156,25 @@ class MetastoreStore(MetastoreTransactions, MetastoreLocks, MetastoreCompactionQ
         if zero_wait and answer.state is LockState.WAITING:
             self.unlock(answer.lock_id)
             return LockAnswer(answer.lock_id, LockState.NOT_ACQUIRED, answer.blocked_by)
-        return replace(answer, allocated=allocated)
+        if plain := [name for name in tables if name not in allocated]:
+            self._uncounted[answer.lock_id] = plain
+        return replace(self._with_counts_forgotten(answer), allocated=allocated)
+
+    def check_lock(self, lock_id: LockId) -> LockAnswer:
+        """See :class:`hiveacid.ports.transactions.LockPort`."""
+        return self._with_counts_forgotten(super().check_lock(lock_id))
+
+    def _with_counts_forgotten(self, answer: LockAnswer) -> LockAnswer:
+        """Take the counts off plain tables once their lock is granted: without it, ALTER TABLE may be changing the definition."""
+        for name in self._uncounted.pop(answer.lock_id, ()) if answer.state is LockState.ACQUIRED else ():
+            retry_lost_answer(partial(self.forget_statistics, name))
+        return answer
 
     def _prepare_write(
         self, txn_id: TxnId, name: TableName, allocated: dict[TableName, WriteId]
     ) -> TableDefinition | None:
         table = self.get_table(name)
         if table is not None and table.kind is TableKind.PLAIN:
-            retry_lost_answer(partial(self.forget_statistics, name))
             with self._guard:
                 self._plain_tables.setdefault(txn_id, set()).add(name)
         else:

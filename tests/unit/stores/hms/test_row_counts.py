@@ -38,6 +38,7 @@ class Metastore:
             self.counted.parameters = dict(self.counted.parameters) | _MARKED
         self.said: list[tuple[str, Any]] = []
         self.takes = 0.0  # seconds to look at a table
+        self.lock_state = 1  # acquired; 2: waiting
         self.refuses: dict[str, str] | None = None  # the commit, after others have changed these parameters
 
     @property
@@ -72,8 +73,10 @@ class Metastore:
             txn_id = arguments.rqst.txnIds[0]
             given = protocol.TxnToWriteId(txnId=txn_id, writeId=txn_id + 4)
             return {"success": protocol.AllocateTableWriteIdsResponse(txnToWriteIds=[given])}
-        if name == "lock":
-            return {"success": protocol.LockResponse(lockid=1, state=1)}
+        if name in ("lock", "check_lock"):
+            return {"success": protocol.LockResponse(lockid=1, state=self.lock_state)}
+        if name == "show_locks":
+            return {"success": protocol.ShowLocksResponse(locks=[])}
         return {"success": self.version} if name == "getVersion" else {}
 
 
@@ -239,4 +242,25 @@ def test_a_count_that_came_while_we_waited_for_a_plain_table_goes_too(
     assert server.calls[-2:] == ["alter_table_req", "commit_txn"]
     store.commit_txn(TxnId(3))
     assert len(metastore.said) == 2
+    store.close()
+
+
+def test_a_definition_that_another_client_alters_is_left_alone_without_the_lock(
+    start: Callable[[Answer], Server],
+) -> None:
+    """The count goes with the whole definition, and would have taken back a column that ALTER TABLE was just adding."""
+    metastore = Metastore("4.0.1", partitioned=False, marked=True)
+    metastore.table.parameters.pop("transactional")
+    metastore.lock_state = 2
+    store = MetastoreStore(f"thrift://127.0.0.1:{start(metastore).port}", clock=ManualClock())
+    answer = store.lock(
+        TxnId(3), [replace(lock_on(LockType.EXCL_WRITE, "orders"), operation=Operation.INSERT)]
+    )
+    store.check_lock(answer.lock_id)
+    assert metastore.said == []
+    metastore.table.sd.cols.append(protocol.FieldSchema(name="added", type="int"))
+    metastore.lock_state = 1
+    store.check_lock(answer.lock_id)
+    assert [column.name for column in metastore.said[0][1].req.table.sd.cols][-1] == "added"
+    assert "numRows" not in metastore.table.parameters
     store.close()
