@@ -50,7 +50,7 @@ def alter_database(
             database = replace(database, location=absolute(database.location))
             check_place(place_of_database(name, database.location), context)
         txn.require_open_in_store()
-        context.catalog.alter_database(database)
+        context.catalog.alter_database(database, before)
 
 
 def _require_database(context: Context, name: str) -> DatabaseDefinition:

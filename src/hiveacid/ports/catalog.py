@@ -76,8 +76,11 @@ class Catalog(Protocol):
         raise CatalogError if it conflicts (`first_overlapping_place`). A metastore does not compare, and gives no partitions.
         """
 
-    def alter_database(self, database: DatabaseDefinition) -> None:
-        """Replace the definition of a database of this name. Raises NoSuchDatabaseError; CatalogError for a location that is not free."""
+    def alter_database(self, database: DatabaseDefinition, seen: DatabaseDefinition | None = None) -> None:
+        """Replace the definition of a database of this name. ``seen``: as `alter_view`.
+
+        Raises NoSuchDatabaseError; CatalogError for a location that is not free.
+        """
 
     def drop_database(self, name: str) -> None:
         """Drop a database that holds neither tables nor views."""

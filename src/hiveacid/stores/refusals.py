@@ -31,7 +31,7 @@ from hiveacid.ports.catalog import CatalogChanges
 from hiveacid.ports.transactions import Client, Start, TxnKind, Written
 from hiveacid.stores.limits import Limits
 
-_Definition: TypeAlias = TableDefinition | ViewDefinition
+_Definition: TypeAlias = TableDefinition | ViewDefinition | DatabaseDefinition
 
 CONFLICT = "50003"
 """Reason code of an abort by a write conflict (``TxnErrorMsg.ABORT_WRITE_CONFLICT``)."""
@@ -80,7 +80,7 @@ def require_unchanged(existing: _Definition, seen: _Definition | None) -> None:
         raise errors.WriteConflictError(altered_meanwhile(existing.name))
 
 
-def altered_meanwhile(name: TableName) -> str:
+def altered_meanwhile(name: TableName | str) -> str:
     """Return the reason why a change of a definition is refused that is not the present one any more."""
     return f"{name} was altered meanwhile by another client; nothing was changed: run the statement again"
 

@@ -154,6 +154,8 @@ class CatalogRules:
         ):
             store.alter_database(change)
             assert store.get_database("bank") == change
+        with pytest.raises(WriteConflictError, match="altered meanwhile"):
+            store.alter_database(database("bank"), database("bank"))
         with pytest.raises(CatalogError, match="not free"):
             store.alter_database(replace(database("bank"), location=table().location))
         assert store.get_database("bank") == change

@@ -49,12 +49,13 @@ class MemoryCatalog(MemoryBase):
         self._state.databases[database.name] = database
 
     @synchronized
-    def alter_database(self, database: DatabaseDefinition) -> None:
+    def alter_database(self, database: DatabaseDefinition, seen: DatabaseDefinition | None = None) -> None:
         """See :class:`hiveacid.ports.catalog.Catalog`."""
         refusals.database(database)
         old = self._state.databases.get(database.name)
         if old is None:
             raise refusals.no_database(database.name)
+        refusals.require_unchanged(old, seen)
         if database.location != old.location:
             own, new = (place_of_database(one.name, one.location) for one in (old, database))
             others = [place for place in self.places() if place != own]

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from hiveacid.catalog.databases import alter_database
 from hiveacid.catalog.ddl import (
     create_table,
     create_view,
@@ -109,6 +110,22 @@ def test_a_paused_client_does_not_take_back_the_query_of_a_view(tmp_path: Path, 
     found = other.catalog.get_view(view.name)
     assert found is not None
     assert (found.text, found.properties) == (newer.text, ())
+    for context in (paused, other):
+        context.close()
+
+
+def test_a_paused_client_does_not_take_back_a_property_of_a_database(tmp_path: Path) -> None:
+    other = open_context(tmp_path / "wh")
+
+    def put(context: Context, key: str) -> None:
+        alter_database(context, "default", lambda one: replace(one, properties=(*one.properties, (key, "v"))))
+
+    paused = open_context(
+        tmp_path / "wh", lambda store: PausedStore(store, "alter_database", lambda: put(other, "newer"))
+    )
+    with pytest.raises(WriteConflictError, match="altered meanwhile"):
+        put(paused, "older")
+    assert other.catalog.get_database("default").properties == (("newer", "v"),)  # type: ignore[union-attr]
     for context in (paused, other):
         context.close()
 

@@ -83,12 +83,13 @@ class MetastoreCatalog:
         except errors.AlreadyExistsError:
             raise database_exists(database.name) from None
 
-    def alter_database(self, database: DatabaseDefinition) -> None:
+    def alter_database(self, database: DatabaseDefinition, seen: DatabaseDefinition | None = None) -> None:
         """Replace comment, properties and owner. Raises UnsupportedFeatureError for what a metastore leaves as it is."""
         refusals.database(database)
         before = self.get_database(database.name)
         if before is None:
             raise no_database(database.name)
+        refusals.require_unchanged(before, seen)
         if database.location != before.location:
             raise errors.UnsupportedFeatureError(
                 f"a metastore has several locations of the database {database.name}: ALTER DATABASE ... SET LOCATION in Hive"

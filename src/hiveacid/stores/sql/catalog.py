@@ -93,11 +93,13 @@ class SqlCatalog(SqlBase):
         """Create a database."""
         self._put_database(database, replaces=False)
 
-    def alter_database(self, database: DatabaseDefinition) -> None:
+    def alter_database(self, database: DatabaseDefinition, seen: DatabaseDefinition | None = None) -> None:
         """Replace a database's definition."""
-        self._put_database(database, replaces=True)
+        self._put_database(database, seen, replaces=True)
 
-    def _put_database(self, database: DatabaseDefinition, *, replaces: bool) -> None:
+    def _put_database(
+        self, database: DatabaseDefinition, seen: DatabaseDefinition | None = None, *, replaces: bool
+    ) -> None:
         refusals.database(database)
 
         def work(connection: Connection) -> None:
@@ -107,7 +109,9 @@ class SqlCatalog(SqlBase):
             if replaces is (text is None):
                 raise (refusals.no_database if replaces else refusals.database_exists)(database.name)
             locations, new = self._database.locations, place_of_database(database.name, database.location)
-            old = text and place_of_database(database.name, database_of(text, locations).location)
+            before = text and database_of(text, locations)
+            refusals.require_unchanged(before, seen)
+            old = before and place_of_database(database.name, before.location)
             if new != old:
                 require_free(connection, locations, [new], leaving=old or None)
             row = {"definition": to_text(database, locations), "location": locations.to_stored(new.location)}
@@ -249,9 +253,8 @@ class SqlCatalog(SqlBase):
 
     def list_partition_names(self, name: TableName) -> frozenset[str]:
         """Return the names of all partitions."""
-        columns = self._database.read(
-            lambda connection: require_table(self._database, connection, name)
-        ).partition_column_names
+        table = self._database.read(lambda connection: require_table(self._database, connection, name))
+        columns = table.partition_column_names
         return frozenset(format_partition(columns, one.values) for one in self.list_partitions(name))
 
     def places(self) -> tuple[Place, ...]:
