@@ -54,7 +54,7 @@ def repair_partitions(
             if add:
                 report += _add(context, table, found, txn)
             if drop:
-                drop_from_catalog(context, table, lost, txn)
+                drop_from_catalog(context, context.require(name), lost, txn)  # as `_add` has left it
                 report += [f"Repair: Dropped partition from metastore {_shown(table, one)}" for one in lost]
     lists = {"Partitions not in metastore:": found, "Partitions missing from filesystem:": lost}
     heads = [

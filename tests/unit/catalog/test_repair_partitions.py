@@ -224,6 +224,17 @@ def test_files_outside_deltas_become_rows_of_a_full_acid_table(context: Context)
     assert check_quick(context, definition, partitions_of(context, definition)) == ()
 
 
+def test_partitions_come_and_go_in_one_statement(context: Context) -> None:
+    """Both have write ids of their own, and each changes the definition that the other has read."""
+    root = create(context, ACID)
+    (root / "day=a").mkdir()
+    repair(context)
+    rmtree(root / "day=a")
+    put(root, "day=b/000000_0", [1])
+    assert [line.partition(":")[0] for line in repair(context, drop=True)[2:]] == ["Repair", "Repair"]
+    assert (names(context), rows(context)) == (["day=b"], [1])
+
+
 def test_a_tag_keeps_its_rows(context: Context) -> None:
     """Files outside deltas have no write id, so that the tag would show them; without a partition its rows would be missing."""
     root = create(context, ACID)
