@@ -74,10 +74,10 @@ def require_same_table(
     require_unchanged(existing, seen)
 
 
-def require_unchanged(existing: _Definition, seen: _Definition | None) -> None:
+def require_unchanged(existing: _Definition | None, seen: _Definition | None) -> None:
     """Raise WriteConflictError unless a definition is still the one that the caller has changed (``seen``; None: any)."""
     if seen is not None and existing != seen:
-        raise errors.WriteConflictError(altered_meanwhile(existing.name))
+        raise errors.WriteConflictError(altered_meanwhile(seen.name))
 
 
 def altered_meanwhile(name: TableName | str) -> str:
