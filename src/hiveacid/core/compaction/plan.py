@@ -78,6 +78,19 @@ class CompactionPlan:
         """Return the highest write id that the result covers."""
         return self.write_ids.high_watermark
 
+    @property
+    def applied_deletes(self) -> tuple[AcidDirectory, ...]:
+        """Return the delete deltas whose rows the result does not hold.
+
+        A minor compaction keeps deleted rows, which earlier snapshots see. Those that the transaction of a single write id has
+        deleted itself are seen by none, and Hive 4 would show them: it does not apply ``delete_delta_5_5`` to ``delta_5_5``
+        (``VectorizedOrcAcidRowBatchReader.isQualifiedDeleteDeltaForSplit``).
+        """
+        whole = self.kind is not CompactionKind.MINOR
+        own = (self.high_watermark, self.high_watermark)
+        single = all(directory.name.span == own for directory in (*self.deltas, *self.delete_deltas))
+        return self.delete_deltas if whole or single else ()
+
 
 def plan_compaction(
     state: AcidState,

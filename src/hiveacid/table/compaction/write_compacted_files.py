@@ -221,7 +221,7 @@ def require_balance(job: CompactionJob, made: Iterable[publish.PublishedFiles]) 
     rows, events = (
         sum(published.total(kind) for published in made) for kind in (StagedKind.INSERTED, StagedKind.DELETE)
     )
-    applied = 0 if job.plan.kind is CompactionKind.MINOR else before.deletes
+    applied = before.deletes if job.plan.applied_deletes else 0
     if job.plan.output and rows != before.rows - applied and rows != (live := _live_rows(job)):
         raise _unbalanced(
             job,
@@ -359,8 +359,8 @@ def _stage_without_shuffle(job: CompactionJob, location: Location, directory: st
 def _input_location(job: CompactionJob) -> Location:
     """Return the location with the directories and delete events that the rows of the result come from."""
     plan = job.plan
-    applied = plan.delete_deltas if plan.kind is not CompactionKind.MINOR else ()
-    return replace(job.location, state=AcidState(plan.base, plan.deltas, applied, plan.originals))
+    state = AcidState(plan.base, plan.deltas, plan.applied_deletes, plan.originals)
+    return replace(job.location, state=state)
 
 
 def _stage_by_shuffle(job: CompactionJob, location: Location, directory: str) -> StagedOutput:
