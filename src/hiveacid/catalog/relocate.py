@@ -13,7 +13,13 @@ from typing import TYPE_CHECKING
 from hiveacid import errors
 from hiveacid.catalog.opening import begin_session, open_store, require_existing_warehouse
 from hiveacid.config import Settings
-from hiveacid.core.format.names import FLUSH_LENGTH_SUFFIX, METADATA_FILE, BaseName, DeltaName, layout_name
+from hiveacid.core.format.names import (
+    FLUSH_LENGTH_SUFFIX,
+    METADATA_FILE,
+    BaseName,
+    layout_name,
+    may_be_compacted,
+)
 from hiveacid.core.format.write_id_lists import ValidWriteIdList
 from hiveacid.core.model import TableKind, TableName
 from hiveacid.core.schema.location_overlap import STORE_DIRECTORY, STORE_FILE, Place, lies_in
@@ -212,7 +218,7 @@ class _Copying:
         committed id is not read.
         """
         parsed = None if ids is None else layout_name(path.name)
-        if ids is None or parsed is None or not _may_be_compacted(parsed) or str(path) in self.compacted:
+        if ids is None or parsed is None or not may_be_compacted(parsed) or str(path) in self.compacted:
             return
         is_read = ids.count_valid(*parsed.span) > 0
         if is_read or (isinstance(parsed, BaseName) and (path / METADATA_FILE).exists()):
@@ -245,11 +251,5 @@ def _possibly_compacted(root: str) -> Iterator[str]:
             path, parsed = f"{root}/{entry.path}", layout_name(entry.path)
             if entry.is_dir and parsed is None:
                 yield from _possibly_compacted(path)
-            elif entry.is_dir and parsed is not None and _may_be_compacted(parsed):
+            elif entry.is_dir and parsed is not None and may_be_compacted(parsed):
                 yield path
-
-
-def _may_be_compacted(name: BaseName | DeltaName) -> bool:
-    return not name.visibility_txn_id and (
-        isinstance(name, BaseName) or name.min_write_id < name.max_write_id
-    )

@@ -128,12 +128,23 @@ def test_a_half_that_another_worker_has_made_anew_is_not_removed(
     assert scene.listing() == ["delete_delta_0000001_0000004", "delta_0000001_0000004"]
 
 
-@pytest.mark.parametrize("when", ["before its commit", "after it"])
+@pytest.mark.parametrize("of", ["the table", "the worker's session"])
+@pytest.mark.parametrize("when", ["before its commit", "after it", "where it fails"])
 def test_readers_keep_what_a_result_without_a_visibility_id_replaces(
-    scene: Scene, monkeypatch: pytest.MonkeyPatch, when: str
+    scene: Scene, monkeypatch: pytest.MonkeyPatch, when: str, of: str
 ) -> None:
     """The cleaning after an earlier job took from them what they had listed before the next one had its name."""
-    table = scene.table(**HIVE3)
+    table = scene.table(**HIVE3 if of == "the table" else {})
+    level = "hive4" if of == "the table" else "hive3"
+
+    def clean_elsewhere() -> list[str]:
+        """Clean in a session without the worker's setting."""
+        scene.set("hiveacid.layout.level", "hive4")
+        removed = clean(scene.context)
+        scene.set("hiveacid.layout.level", level)
+        return removed
+
+    scene.set("hiveacid.layout.level", level)
     for is_delete in (False, False, True, True):
         scene.write(is_delete=is_delete)
     (older,) = scene.store.open_txns(CLIENT, kind=TxnKind.READ_ONLY)
@@ -150,19 +161,28 @@ def test_readers_keep_what_a_result_without_a_visibility_id_replaces(
 
         def clean_behind(job: CompactionJob, scratch: str, names: list[str]) -> None:
             put_in_place(job, scratch, names)
-            cleaned.append(clean(scene.context))
+            cleaned.append(clean_elsewhere())
 
         monkeypatch.setattr(write_compacted_files, "_put_in_place", clean_behind)
         work(scene)
         assert cleaned == [[]]
+    elif when == "where it fails":
+        monkeypatch.setattr(scene.store, "commit_txn", _lost)
+        with pytest.raises(StoreUnavailableError):
+            work(scene)
+        monkeypatch.undo()
     else:
         work(scene)
-    clean(scene.context)
+    clean_elsewhere()
     assert needed <= set(scene.listing())
     scene.store.commit_txn(reader)
-    clean(scene.context)
+    clean_elsewhere()
     assert scene.listing() == ["base_0000004"]
-    assert {state for _, state in scene.states()} == {"succeeded"}
+    assert {state for _, state in scene.states()} <= {"succeeded", "failed"}
+
+
+def _lost(*_: object) -> None:
+    raise StoreUnavailableError("no answer")
 
 
 def test_its_own_transaction_counts_as_open(scene: Scene) -> None:

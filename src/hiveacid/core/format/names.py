@@ -142,6 +142,13 @@ def parse_directory(name: str) -> BaseName | DeltaName | None:
     )
 
 
+def may_be_compacted(name: BaseName | DeltaName) -> bool:
+    """Tell whether a compaction at layout level hive3 may have made a directory, which readers then read before its commit."""
+    return not name.visibility_txn_id and (
+        isinstance(name, BaseName) or name.min_write_id < name.max_write_id
+    )
+
+
 def parse_number(text: str, highest: int = LAST_ID) -> int | None:
     """Return a decimal number; None for one above ``highest`` or below Java's long."""
     if len(text) > _SURE_DIGITS and len(text.lstrip("-0")) > _SURE_DIGITS + 1:

@@ -10,11 +10,11 @@ from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from functools import partial
 
-from hiveacid.core.compaction.cleaning_plan import seen_by_all
+from hiveacid.core.compaction.cleaning_plan import CleaningPlan, seen_by_all
 from hiveacid.core.compaction.queue_records import Compaction
-from hiveacid.core.format.names import PAIR_FILE, BaseName, LayoutLevel, ends_below, layout_name
+from hiveacid.core.format.names import PAIR_FILE, BaseName, ends_below, layout_name, may_be_compacted
 from hiveacid.core.format.write_id_lists import ValidTxnList
-from hiveacid.core.model import Partition, TableDefinition, TableKind, TableName, TxnId, WriteId
+from hiveacid.core.model import LAST_ID, Partition, TableDefinition, TableKind, TableName, TxnId, WriteId
 from hiveacid.core.snapshot.selection import select
 from hiveacid.core.transactions.states import UNDER_WAY, CompactionState, TransactionState
 from hiveacid.errors import (
@@ -139,7 +139,7 @@ def _clean_after_job(context: Context, job: Compaction, min_open: TxnId, held: T
         plan = remove_files.plan_location_cleaning(
             context, table, root, job.high_watermark, min_open, possibly_unseen_txns, partition=partition
         )
-        if context.layout_level(table) is LayoutLevel.HIVE3 and _may_hide(context, job, min_open):
+        if _may_hide(context, job, plan, min_open, held):
             return []
         removed_paths = remove_files.delete_planned(context, table, root, partition, plan, held)
     except MissingDirectoryError:
@@ -149,18 +149,27 @@ def _clean_after_job(context: Context, job: Compaction, min_open: TxnId, held: T
     return removed_paths
 
 
-def _may_hide(context: Context, job: Compaction, min_open: TxnId) -> bool:
+def _may_hide(
+    context: Context, job: Compaction, plan: CleaningPlan, min_open: TxnId, held: Transaction
+) -> bool:
     """Tell whether a later compaction of the place may have hidden files that open readers had listed.
 
-    Without ``_v`` its result counts from its renaming on. The cleaning after it waits for these readers. Call it after the
-    listing; ``min_open``: from before it.
+    Without ``_v`` its result counts from its renaming on, whatever becomes of the job. The cleaning after it waits for these
+    readers; if it has failed, those that began before its end count. The names tell, because the worker's session may have had
+    another layout level. Call it after the listing; ``min_open``: from before it.
     """
+    names = [layout_name(entry.path) for entry in plan.listed]
+    if not any(name is not None and may_be_compacted(name) for name in names):
+        return False
+    rows = context.store.show_transactions()
+    began = [row.started for row in rows if row.state == "OPEN" and row.txn_id != held.txn_id]
     place = job.request.table, job.request.partition
     return any(
         other.id > job.id and place == (other.request.table, other.request.partition) and other.claims > 0
         for other in context.store.show_compactions()
         if other.state in UNDER_WAY
         or (other.state == CompactionState.READY_FOR_CLEANING and (other.next_txn_id or 0) > min_open)
+        or (other.state != CompactionState.SUCCEEDED and min(began, default=LAST_ID) <= (other.ended or 0))
     )
 
 
