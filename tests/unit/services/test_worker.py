@@ -10,6 +10,7 @@ import pytest
 from scene import Scene, T
 
 from hiveacid.core.compaction.queue_records import Compaction, CompactionRequest
+from hiveacid.core.format.names import PAIR_FILE
 from hiveacid.core.model import TxnId, WriteId
 from hiveacid.core.transactions.locks_and_conflicts import LockComponent, LockState, LockType
 from hiveacid.errors import (
@@ -179,6 +180,33 @@ def test_readers_keep_what_a_result_without_a_visibility_id_replaces(
     clean_elsewhere()
     assert scene.listing() == ["base_0000004"]
     assert {state for _, state in scene.states()} <= {"succeeded", "failed"}
+
+
+def test_a_half_stays_whose_other_half_comes_after_the_cleaners_listing(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its transaction had committed when the cleaner asked, and readers had both halves."""
+    scene.table(**HIVE3)
+    for is_delete in (False, False, True, True):
+        scene.write(is_delete=is_delete)
+    (worker,) = scene.store.open_txns(CLIENT, kind=TxnKind.COMPACTION)
+    halves = ["delete_delta_0000001_0000004", "delta_0000001_0000004"]
+    ask = scene.store.txn_state
+
+    def put(name: str) -> None:
+        scene.put(scene.place(T, None) / name, 1)
+        (scene.place(T, None) / name / PAIR_FILE).write_text(str(int(worker)))
+
+    def state(txn_id: TxnId) -> str:
+        if txn_id == worker and ask(worker) == "open":
+            put(halves[0])
+            scene.store.commit_txn(worker)
+        return ask(txn_id)
+
+    put(halves[1])
+    monkeypatch.setattr(scene.store, "txn_state", state)
+    clean(scene.context)
+    assert set(halves) <= set(scene.listing())
 
 
 def _lost(*_: object) -> None:

@@ -132,14 +132,17 @@ def _abandoned_unpaired_deltas(context: Context, root: str, entries: Sequence[Fi
     abandoned = []
     for directory, path in marked.items():
         kind, _, span = directory.rpartition("delta_")
-        if f"{'' if kind else 'delete_'}delta_{span}" in marked:
+        other = f"{'' if kind else 'delete_'}delta_{span}"
+        if other in marked:
             continue
         try:
             text = context.fs.read_bytes(f"{root}/{path}", 0, _LONGEST_ID).decode("ascii", "replace")
         except errors.StorageError:
             continue
         txn_id = parse_number(text) if text.isdecimal() else None
-        if txn_id is not None and context.store.txn_state(TxnId(txn_id)) != TransactionState.OPEN:
+        if txn_id is None or context.store.txn_state(TxnId(txn_id)) == TransactionState.OPEN:
+            continue
+        if not context.fs.exists(f"{root}/{other}/{PAIR_FILE}"):  # else it came after the listing
             abandoned.append(directory)
     return abandoned
 
