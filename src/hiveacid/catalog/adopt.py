@@ -51,7 +51,7 @@ def adopt(
     does not list as committed are ignored. None: every ``_v`` directory counts as committed.
 
     Creates the database if it is missing. Raises MissingDirectoryError, AlreadyExistsError, and CatalogError for a list
-    that lacks more than `_MAX_LATER` ids of directories, or ids whose rows a compaction has put into a base.
+    that lacks more than `_MAX_LATER` ids of directories, or ids whose rows a compaction has merged with others.
     """
     if not context.store.maintained_by_hiveacid():
         raise errors.UnsupportedFeatureError(
@@ -83,7 +83,7 @@ def _adopt(
     left_out = _require_data(context, table, partitions)
     if write_ids is not None and table.kind is not TableKind.PLAIN:
         for root in roots:
-            _require_as_new_as_bases(context, root, write_ids, txns)
+            _require_as_new_as_compactions(context, root, table.kind, write_ids, txns)
     highest, history_from, visible = _ids_on_disk(context, roots, table.kind)
     visibility = max(visible, default=0)
     invalid = sorted(txn_id for txn_id in visible if txns is not None and not txns.is_valid(TxnId(txn_id)))
@@ -132,15 +132,18 @@ def _require_data(context: Context, table: TableDefinition, partitions: Sequence
     return shown
 
 
-def _require_as_new_as_bases(
-    context: Context, root: str, write_ids: ValidWriteIdList, txns: ValidTxnList | None
+def _require_as_new_as_compactions(
+    context: Context, root: str, kind: TableKind, write_ids: ValidWriteIdList, txns: ValidTxnList | None
 ) -> None:
-    """Refuse a list that is older than a compaction: the rows of its base cannot be told apart by their write ids."""
+    """Refuse a list that is older than a compaction, whose rows were committed by then.
+
+    Those of a base, and of an insert-only table's delta, cannot be told apart by their write ids. Those of a delta with ``_v``
+    can, but the cleaner forgets the ids that such deltas do not hold as far as it knows, the aborted ones.
+    """
     for directory in list_layout(context.fs, root).directories:
         name, path = directory.name, f"{root}/{directory.path}"
-        if not isinstance(name, BaseName) or not (
-            write_ids.high_watermark < name.write_id or write_ids.has_open(1, name.write_id)
-        ):
+        first, last = (1 if isinstance(name, BaseName) else name.min_write_id), name.span[1]
+        if write_ids.high_watermark >= last and not write_ids.has_open(first, last):
             continue
         texts = {}
         if directory.has_metadata_file:
@@ -149,7 +152,11 @@ def _require_as_new_as_bases(
         ignored = (
             txns is not None and bool(name.visibility_txn_id) and not txns.is_valid(name.visibility_txn_id)
         )
-        if is_compacted(directory, texts) and not ignored:
+        if isinstance(name, BaseName):
+            merged = is_compacted(directory, texts)
+        else:
+            merged = first < last and (bool(name.visibility_txn_id) or kind is TableKind.INSERT_ONLY)
+        if merged and not ignored:
             raise errors.CatalogError(
                 f"{path} was compacted after the list {write_ids.to_string()} was taken, and holds rows that it does not have: "
                 "stop the writers and get the list again"

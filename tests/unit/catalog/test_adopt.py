@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 from collections.abc import Callable
 from itertools import count
 from pathlib import Path
@@ -148,4 +149,39 @@ def test_open_ids_below_an_overwrite_or_above_a_compaction_are_no_older_list(tmp
     overwritten.mkdir()
     (overwritten / "_metadata_acid").write_text('{"thisFileVersion":"0","dataFormat":"truncated"}', "ascii")
     ids = ValidWriteIdList(T, WriteId(5), (WriteId(4),))
+    warehouse.run(lambda context: adopt(context, definition(SQL, str(warehouse.location)), ids, None))
+
+
+INSERTS = SQL.replace(
+    "'transactional'='true'", "'transactional'='true', 'transactional_properties'='insert_only'"
+)
+
+
+@pytest.mark.parametrize(("sql", "name"), [(SQL, "_v0000009"), (INSERTS, "_v0000009"), (INSERTS, "")])
+@pytest.mark.parametrize(
+    "ids", [ValidWriteIdList(T, WriteId(4)), ValidWriteIdList(T, WriteId(5), (WriteId(2),))]
+)
+def test_a_list_older_than_a_merged_delta_is_refused(
+    tmp_path: Path, sql: str, name: str, ids: ValidWriteIdList
+) -> None:
+    """Rows of insert-only tables have no ids; those of others came back when the cleaner had forgotten the ids."""
+    warehouse = Warehouse(tmp_path)
+    shutil.rmtree(warehouse.location / "p=2")
+    delta = warehouse.location / f"p=1/delta_0000002_0000005{name}"
+    delta.mkdir()
+    (delta / "bucket_00000").write_bytes(b"x")
+
+    def refused(context: Context) -> None:
+        with pytest.raises(CatalogError, match=rf"{delta.name} was compacted after the list"):
+            adopt(context, definition(sql, str(warehouse.location)), ids, None)
+        assert context.catalog.get_table(T) is None
+
+    warehouse.run(refused)
+
+
+def test_a_streamed_delta_that_reaches_beyond_the_list_is_taken(tmp_path: Path) -> None:
+    """Its rows have write ids, and the cleaner keeps those that a delta without ``_v`` may hold."""
+    warehouse = Warehouse(tmp_path)
+    (warehouse.location / "p=1/delta_0000002_0000005").mkdir()
+    ids = ValidWriteIdList(T, WriteId(4))
     warehouse.run(lambda context: adopt(context, definition(SQL, str(warehouse.location)), ids, None))
