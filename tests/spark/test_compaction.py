@@ -127,6 +127,25 @@ def test_minor_keeps_rows_and_ids_and_drops_what_was_aborted(acid: AcidSession) 
     assert (details["phase"], details["before"]["rows"], details["after"]["files"]) == ("done", 4, 2)
 
 
+def test_minor_keeps_no_rows_that_their_own_transaction_deleted(acid: AcidSession) -> None:
+    """Rows of earlier transactions are deleted by events, as ever."""
+    acid.sql(f"CREATE TABLE own_rows (id INT) {ACID.format('')}")
+    acid.sql("INSERT INTO own_rows VALUES (1)")
+    acid.sql("INSERT INTO own_rows VALUES (2)")
+    acid.table("own_rows").compact("major")
+    cleaned(acid, "own_rows")
+    with acid.transaction() as txn:
+        txn.sql("INSERT INTO own_rows VALUES (3), (4)")
+        txn.sql("INSERT INTO own_rows VALUES (5)")
+        txn.sql("DELETE FROM own_rows WHERE id IN (1, 3)")
+    before, seen = rows(acid, "own_rows", "id"), independent(acid, "own_rows")
+    (report,) = acid.table("own_rows").compact("minor")
+    assert (report.before.rows, report.after.rows, report.after.deletes) == (3, 2, 2), report
+    assert rows(acid, "own_rows", "id") == before
+    assert independent(acid, "own_rows") == seen
+    assert [row[3:] for row in before] == [(2,), (4,), (5,)]
+
+
 def test_major_applies_deletes_and_keeps_ids(acid: AcidSession) -> None:
     """C2, C18: one base, its footer tells what is in it; C11: then there is nothing to do."""
     acid.sql(f"CREATE TABLE c2 (id INT, v STRING) CLUSTERED BY (id) INTO 2 BUCKETS {ACID.format('')}")
