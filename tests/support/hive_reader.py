@@ -101,11 +101,16 @@ def _may_read_base(base: _Directory, write_ids: ValidWriteIdList) -> bool:
 
 
 def _walk(deltas: list[_Directory], current: int, write_ids: ValidWriteIdList) -> Iterator[_Directory]:
-    statement, last = -1, None
+    statement = -1
+    last: _Directory | None = None
     for one in deltas:
         if write_ids.visible_share(one.low, one.high) is RangeShare.NONE:
             continue
-        same = last and (last.low, last.high, last.statement) == (one.low, one.high, one.statement)
+        same = last is not None and (last.low, last.high, last.statement) == (
+            one.low,
+            one.high,
+            one.statement,
+        )
         if one.high > current:
             if write_ids.visible_share(current + 1, one.high) is RangeShare.NONE:
                 continue
