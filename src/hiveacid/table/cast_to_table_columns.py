@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import date, datetime
 from math import isfinite
 from types import NoneType
-from typing import Any, TypeGuard
+from typing import Any, TypeGuard, TypeVar
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -31,6 +31,7 @@ from hiveacid.errors import SchemaMismatchError, did_you_mean, did_you_mean_any
 from hiveacid.orc.stored_values import arrow_schema, arrow_type, without_offset
 from hiveacid.orc.writing import single_batch
 
+T = TypeVar("T", pa.Array, pc.Expression)
 _TEXTS = frozenset({"string", "varchar", "char"})
 _WIDEST = 76  # digits of Arrow's decimals
 
@@ -202,10 +203,7 @@ def _cast_to_decimal(values: pa.Array, target: pa.DataType) -> pa.Array:
     done = values.cast(target)  # rounds FLOAT and DOUBLE to the scale
     if not pa.types.is_floating(values.type):
         return done
-    # this cast may be off by one bit, that of texts is exact
-    doubtful = pc.not_equal(done.cast(values.type), values)
-    given, texts = values.filter(doubtful), done.filter(doubtful).cast(pa.string())
-    lost = given.filter(pc.not_equal(texts.cast(given.type), given))
+    lost = values.filter(pc.not_equal(nearest_floating(done, values.type), values))
     if len(lost):
         raise pa.ArrowInvalid(f"{lost[0].as_py()} would be rounded in {target}: round it before")
     return done
@@ -213,7 +211,7 @@ def _cast_to_decimal(values: pa.Array, target: pa.DataType) -> pa.Array:
 
 def _cast_to_floating(values: pa.Array, target: pa.DataType) -> pa.Array:
     """Cast numbers or texts to the nearest FLOAT or DOUBLE. Raises ArrowInvalid for one beyond its range."""
-    done = values.cast(target)
+    done = nearest_floating(values, target) if pa.types.is_decimal(values.type) else values.cast(target)
     infinite = pc.is_inf(done)
     if not pc.any(infinite).as_py():
         return done
@@ -225,6 +223,11 @@ def _cast_to_floating(values: pa.Array, target: pa.DataType) -> pa.Array:
     if len(beyond):
         raise pa.ArrowInvalid(f"{beyond[0].as_py()} is beyond the range of {target}")
     return done
+
+
+def nearest_floating(decimals: T, target: pa.DataType) -> T:
+    """Return the nearest FLOAT or DOUBLE of decimals, an array or an expression: Arrow's direct cast misses many by one bit."""
+    return decimals.cast(pa.string()).cast(target)
 
 
 def _cast_struct(values: pa.StructArray, target: pa.StructType) -> pa.StructArray:

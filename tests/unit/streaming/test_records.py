@@ -188,6 +188,22 @@ def test_floating_numbers_become_decimals_only_if_they_are_their_nearest(kind: A
     assert len(refused(two_bits, columns[:1])[1]) == (kind == pa.float64())
 
 
+@pytest.mark.parametrize(("hive", "kind"), [("double", pa.float64()), ("float", pa.float32())])
+def test_decimals_become_the_nearest_floating_numbers(hive: str, kind: Any) -> None:
+    """Arrow's own cast makes 4747.097000000001 of 4747.0970, and does not see that it is another number."""
+    decimals = [Decimal(f"{number}e-4") for number in range(47_000_000, 47_010_000, 7)]
+    nearest = pa.array([float(value) for value in decimals]).cast(kind).to_pylist()
+    values = pa.array(decimals, pa.decimal128(12, 4))
+    nested = pa.ListArray.from_arrays(range(len(values) + 1), values)
+    (batch,) = to_batches(
+        pa.table({"x": values, "l": nested}), (Column("x", hive), Column("l", f"array<{hive}>")), 1
+    )
+    assert batch.column(0).to_pylist() == nearest
+    assert batch.column(1).to_pylist() == [[value] for value in nearest]
+    beside = pa.table({"d": [4747.097000000001]})
+    assert [one.number for one in refused(beside, (Column("d", "decimal(12,4)"),))[1]] == [1]
+
+
 def test_whole_floating_numbers_become_decimals_digit_by_digit() -> None:
     batch = pa.table({"d": [2.0**63, 1e22]})
     assert rows(batch, (Column("d", "decimal(38,0)"),)) == [{"d": 2**63}, {"d": 10**22}]

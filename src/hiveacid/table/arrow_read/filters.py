@@ -43,6 +43,7 @@ from hiveacid.core.schema.types import (
 )
 from hiveacid.errors import ConfigError, NoSuchColumnError
 from hiveacid.orc.stored_values import arrow_type
+from hiveacid.table.cast_to_table_columns import nearest_floating
 
 NEVER, ALWAYS = pc.scalar(False), pc.scalar(True)  # noqa: FBT003 - values
 _VALUES: dict[str, frozenset[type]] = {
@@ -279,8 +280,7 @@ def _column(field: pc.Expression, hive: HiveType, values: Sequence[object]) -> _
     data_type, kinds = arrow_type(hive), {type(value) for value in values}
     if kinds <= {int, Decimal, float} and hive.name in NUMERIC_TYPES:
         if hive.name == "decimal" and float in kinds:
-            # By a text to the nearest number, which Arrow's direct cast may miss.
-            return _Double(field.cast(pa.string()).cast(pa.float64()), data_type)
+            return _Double(nearest_floating(field, pa.float64()), data_type)
         if float in kinds or hive.name in {"float", "double"}:
             return _Double(field.cast(pa.float64(), safe=False), data_type)  # rounds as Spark does
         if hive.name != "decimal":
