@@ -44,7 +44,7 @@ def split_by_partition_and_bucket(
 def partition_texts(values: pa.Array, column: Column) -> pa.Array:
     """Format partition values as Hive does in directory names; NULL stands for all texts of the default partition.
 
-    Raises UnsupportedFeatureError for a value whose format in Hive is not known.
+    Raises UnsupportedFeatureError for a value whose format in Hive is not known, ArrowInvalid for texts that are not UTF-8.
     """
     hive = parse_type(column.type)
     kind = hive.name if isinstance(hive, Primitive) else ""
@@ -59,6 +59,7 @@ def partition_texts(values: pa.Array, column: Column) -> pa.Array:
         texts = pc.replace_substring_regex(texts, r"\.$", "")
     of_default = pc.is_in(texts, pa.array(["", DEFAULT_PARTITION]))
     texts = pc.if_else(of_default, pa.scalar(None, pa.string()), texts)
+    texts.validate(full=True)  # Python's texts are UTF-8
     for text in pc.unique(texts).to_pylist():
         if text is not None and not is_canonical(text, column.type):
             raise UnsupportedFeatureError(
@@ -78,7 +79,7 @@ def check_bucketing(table: TableDefinition) -> None:
 
 
 def bucket_numbers(table: TableDefinition, batch: pa.RecordBatch) -> pa.Array:
-    """Return each row's bucket number (int32, from 0) in a bucketed table."""
+    """Return each row's bucket number (int32, from 0) in a bucketed table. Raises ArrowInvalid for texts that are not UTF-8."""
     assert table.bucketing is not None  # noqa: S101 - the caller's condition
     total = np.zeros(batch.num_rows, np.uint64)
     for column, hive in _bucket_columns(table):
@@ -104,6 +105,7 @@ def _hash(values: pa.Array, hive: HiveType, version: int) -> NDArray[np.uint64]:
         hashed: NDArray[np.uint64] = of_integers(wide.view(np.uint64))
         return hashed
     coded = pc.dictionary_encode(values, null_encoding="encode")
+    coded.dictionary.validate(full=True)
     hashes = [
         0 if value is None else bucket_hash([value], [hive], version) & 0xFFFFFFFF
         for value in coded.dictionary.to_pylist()

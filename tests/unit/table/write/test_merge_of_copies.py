@@ -25,6 +25,7 @@ from hiveacid.spark.write.staged_files import BUCKET
 from hiveacid.spark.write.update_delete_merge_rows import MatchKind
 from hiveacid.table.arrow_read.filters import Condition
 from hiveacid.table.arrow_read.record_batches import ROW_ID_TYPE
+from hiveacid.table.write.driver_reads import FALLBACK_ERRORS
 from hiveacid.table.write.merge_of_copies import CopyingClause, copied_rows
 
 TABLE = TableDefinition(
@@ -133,3 +134,18 @@ def test_rows_of_a_bucketed_table_go_to_the_bucket_of_their_values() -> None:
     clauses = {MatchKind.MATCHED: [UPDATE], MatchKind.SOURCE_ONLY: [INSERT]}
     found = copied_rows(table, clauses, TARGET, SOURCE, [("k", SOURCE.column("k"))])
     assert found.column(BUCKET).to_pylist() == [3, 1, 0, 1]
+
+
+@pytest.mark.parametrize("layout", ["partitions", "buckets"])
+def test_texts_that_are_not_utf8_are_left_to_spark(layout: str) -> None:
+    """Its jobs hash bytes, and say what is wrong with a partition; Python could only say that it cannot read them."""
+    table = replace(TABLE, bucketing=Bucketing(("name",), 4))
+    if layout == "partitions":
+        table = replace(
+            TABLE, columns=(TABLE.columns[0], TABLE.columns[2]), partition_columns=TABLE.columns[1:2]
+        )
+    names = pa.array([b"e", b"\xff", b"x", b"i"])
+    source = SOURCE.set_column(2, "name", pa.Array.from_buffers(pa.string(), 4, names.buffers()))
+    clauses = {MatchKind.SOURCE_ONLY: [CopyingClause(Action.INSERT, {"k": 1, "name": 2, "n": 0})]}
+    with pytest.raises(FALLBACK_ERRORS, match="UTF8"):
+        copied_rows(table, clauses, TARGET.slice(0, 0), source, [("k", SOURCE.column("k"))])
