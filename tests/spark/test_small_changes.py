@@ -447,6 +447,17 @@ def test_times_and_texts_that_arrow_cannot_write_are_as_by_a_job(
     require_equal_rows(acid, value)
 
 
+def test_far_times_beside_an_odd_name(no_jobs: AcidSession) -> None:
+    no_jobs.sql(
+        "CREATE TABLE far (id INT, `größe` STRING, until TIMESTAMP) STORED AS ORC TBLPROPERTIES ('transactional'='true')"
+    )
+    no_jobs.sql("INSERT INTO far VALUES (1, 'x', TIMESTAMP'9999-12-31 00:00:00'), (2, 'y', NULL)")
+    no_jobs.sql("UPDATE far SET id = 3 WHERE id = 1")
+    no_jobs.sql("DELETE FROM far WHERE `größe` = 'y'")
+    found = no_jobs.sql("SELECT id, `größe`, CAST(until AS STRING) FROM far").collect()
+    assert found == [(3, "x", "9999-12-31 00:00:00")]
+
+
 @pytest.mark.usefixtures("ansi_off")
 @pytest.mark.parametrize("where", ["k IN ('01')", "NOT k = '99999999999'", "NOT k < '99999999999'"])
 def test_without_ansi_numbers_and_texts_are_compared_as_by_a_job(no_jobs: AcidSession, where: str) -> None:

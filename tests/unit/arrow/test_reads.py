@@ -142,6 +142,24 @@ def test_times_that_need_another_reader_are_no_matter_of_other_columns(wh: Arrow
     assert table.to_arrow().to_pylist() == [row]
 
 
+def test_such_times_are_no_matter_of_columns_with_odd_names(wh: ArrowWarehouse) -> None:
+    """A name that Arrow could take for a member of a struct is read with all columns, by Spark if these have such times."""
+    properties = "STORED AS ORC TBLPROPERTIES ('transactional'='true')"
+    table = create(wh, f"CREATE TABLE odd (`größe` INT, `a b` INT, `a.b` INT, t TIMESTAMP) {properties}")
+    row = {"größe": 1, "a b": 2, "a.b": 3, "t": datetime(9999, 12, 31)}  # noqa: DTZ001 - as above
+    table.append(pa.Table.from_pylist([row], table.schema))
+    assert table.to_arrow().to_pylist() == [row]
+    for name, value in row.items():
+        assert table.to_arrow([name], where=f"`{name}` IS NOT NULL").to_pylist() == [{name: value}]
+    unclear = create(wh, f"CREATE TABLE unclear (a STRUCT<b:INT>, `a.b` INT, t TIMESTAMP) {properties}")
+    row = {"a": {"b": 1}, "a.b": 2, "t": datetime(2024, 1, 1)}  # noqa: DTZ001 - as above
+    unclear.append(pa.Table.from_pylist([row], unclear.schema))
+    assert unclear.to_arrow().to_pylist() == [row]
+    unclear.append(pa.Table.from_pylist([row | {"t": datetime(9999, 12, 31)}], unclear.schema))  # noqa: DTZ001 - as above
+    with pytest.raises(UnsupportedFeatureError, match=r"unclear/.* times before 1677 or after 2262"):
+        unclear.to_arrow(["a.b"])
+
+
 @pytest.mark.parametrize(
     ("hive", "stored"),
     [

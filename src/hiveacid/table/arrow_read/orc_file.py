@@ -7,7 +7,6 @@ them before, in few large pieces, several at the same time.
 
 from __future__ import annotations
 
-import re
 import threading
 from collections.abc import Collection, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -28,7 +27,7 @@ from hiveacid.core.read_costs import column_bytes
 from hiveacid.core.schema.evolution import map_columns, matching
 from hiveacid.core.schema.types import HiveType, Primitive, has_primitive, parse_type
 from hiveacid.core.snapshot.scan_plan import ScanFile
-from hiveacid.errors import BadFileError, HiveAcidError, UnsupportedFeatureError
+from hiveacid.errors import BadFileError, UnsupportedFeatureError
 from hiveacid.orc.build_delete_bitmap import read_delete_events
 from hiveacid.orc.footer_summary import summarize
 from hiveacid.orc.stored_values import arrow_type
@@ -49,7 +48,6 @@ _WHOLE = 1 << 20  # bytes that arrive in less time than the answer to a second r
 _GAP = 1 << 20  # bytes between two ranges, likewise
 _PIECE = 8 << 20
 _AT_ONCE = 4
-_PLAIN_NAME = re.compile(r"\w+", re.ASCII)
 _TIMES = frozenset({"timestamp", "timestamp with local time zone"})
 _WALL_CLOCK = Primitive("timestamp")
 _OUT_OF_RANGE = "out of range for nanosecond"  # a part of Arrow's message
@@ -193,7 +191,10 @@ class OrcReader:
             return opened.read_stripe(stripe, columns=None if columns is None else [*columns])
         except pa.ArrowInvalid as error:
             if _OUT_OF_RANGE in str(error):
-                raise _TimeOutOfRangeError from error
+                raise _TimeOutOfRangeError(
+                    f"{self.file.path}: times before 1677 or after 2262, and a column name that Arrow cannot tell from a member of "
+                    "another column: read it with Spark"
+                ) from error
             raise BadFileError(f"can't be read ({error})", path=self.file.path) from error
         except (pa.ArrowException, OSError) as error:
             raise BadFileError(f"can't be read ({error})", path=self.file.path) from error
@@ -247,17 +248,17 @@ class OrcReader:
         if not indexes:
             return {}
         names = [field.name for field in self._schema.fields]
-        plain = len({name.lower() for name in names}) == len(names) and all(
-            _PLAIN_NAME.fullmatch(names[index]) for index in indexes
-        )
-        if not plain:  # Arrow cannot select columns with such names: read all
+        wanted = [names[index] for index in indexes]
+        # Arrow takes ``a.b`` for the member b of a column a, too
+        unclear = (name.startswith(f"{other}.") for name in wanted if "." in name for other in names)
+        if len({*names}) < len(names) or any(unclear):  # read all
             batch = self._read(stripe, [AcidColumn.ROW] if self.file.acid else None)
             row = batch.column(0) if self.file.acid else None
             return {index: batch.column(index) if row is None else row.field(index) for index in indexes}
         if self.file.acid:
-            row = self._read(stripe, [f"{AcidColumn.ROW}.{names[index]}" for index in indexes]).column(0)
+            row = self._read(stripe, [f"{AcidColumn.ROW}.{name}" for name in wanted]).column(0)
             return {index: row.field(names[index]) for index in indexes}
-        batch = self._read(stripe, [names[index] for index in indexes])
+        batch = self._read(stripe, wanted)
         return {index: batch.column(batch.schema.get_field_index(names[index])) for index in indexes}
 
     def _times_by_pyorc(self, stripe: int, name: str, source: _Source, rules: ValueRules) -> pa.Int64Array:
@@ -358,7 +359,7 @@ def int64_values(column: pa.Array | pa.ChunkedArray) -> npt.NDArray[np.int64]:
     return values
 
 
-class _TimeOutOfRangeError(HiveAcidError):
+class _TimeOutOfRangeError(UnsupportedFeatureError):
     """A time does not fit 64 bits of nanoseconds."""
 
 
