@@ -224,6 +224,16 @@ def test_conditions_that_are_never_true(acid: AcidSession, spark: SparkSession, 
     assert [*map(tuple, acid.sql("SELECT * FROM t ORDER BY k").collect())] == [(1, "x"), (2, "b")]
 
 
+def test_texts_that_are_not_utf8_go_to_their_buckets(acid: AcidSession, spark: SparkSession) -> None:
+    """Python cannot read them: Spark's join hashes their bytes."""
+    acid.sql(f"CREATE TABLE t (k INT, v STRING) CLUSTERED BY (v) INTO 3 BUCKETS {ACID}")
+    acid.sql("INSERT INTO t VALUES (1, 'a')")
+    rows = "(1, CAST(X'FF' AS STRING)), (2, CAST(X'FE41' AS STRING))"
+    spark.sql(f"SELECT * FROM VALUES {rows} AS n (k, v)").createOrReplaceTempView("news")
+    acid.sql("MERGE INTO t USING news s ON t.k = s.k WHEN NOT MATCHED THEN INSERT *")
+    assert acid.sql("SELECT k, hex(v) FROM t ORDER BY k").collect() == [(1, "61"), (2, "FE41")]
+
+
 def test_a_value_that_no_clause_uses_may_fail(
     acid: AcidSession, spark: SparkSession, copied: list[int]
 ) -> None:
