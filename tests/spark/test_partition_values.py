@@ -134,9 +134,11 @@ def test_partitions_that_another_engine_spelled_are_written_where_they_are(
     assert [path.name for path in tmp_path.glob("t/p=*")] == ["p=7"]
 
 
+@pytest.mark.parametrize("limit", ["64MB", "0"])
 @pytest.mark.parametrize(
     ("kind", "text", "value", "printed"),
     [
+        ("CHAR(3)", "abcdef", "'abc'", "abc"),
         ("BOOLEAN", "TRUE", "true", "True"),
         ("DATE", "2024-1-5", "DATE'2024-01-05'", "2024-01-05"),
         ("DECIMAL(5,2)", "1.5", "1.50", "1.50"),
@@ -144,9 +146,10 @@ def test_partitions_that_another_engine_spelled_are_written_where_they_are(
     ],
 )
 def test_spellings_of_other_types(
-    acid: AcidSession, tmp_path: Path, kind: str, text: str, value: str, printed: str
+    acid: AcidSession, tmp_path: Path, kind: str, text: str, value: str, printed: str, limit: str
 ) -> None:
     adopted(acid, tmp_path, kind, text)
+    acid.sql(f"SET hiveacid.small.changes.max.bytes={limit}")
     acid.sql(f"INSERT INTO t VALUES (1, {value})")
     acid.sql(f"UPDATE t SET id = id + 10 WHERE p = {value}")
     assert [(row[0], str(row[1])) for row in rows(acid)] == [(10, printed), (11, printed)]

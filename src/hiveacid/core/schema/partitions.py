@@ -213,7 +213,7 @@ def canonical_text(value: str, hive: str) -> str | None:
     if kind == LOCAL_TIMESTAMP:
         return None  # its text depends on the session's time zone
     if kind == "char":
-        return value.rstrip(" ")
+        return value[: int(arguments.rstrip(")"))].rstrip(" ")
     if kind not in _PARSED:
         return value
     return _PARSED[kind](value.strip(_BLANKS), kind, arguments)

@@ -165,6 +165,7 @@ def test_other_texts_are_not(hive: str, value: str) -> None:
         ("timestamp", "2024-01-05", "2024-01-05 00:00:00"),
         ("timestamp with local time zone", "2024-01-05 00:00:00", None),
         ("char(3)", "a ", "a"),
+        ("char(3)", "ab cd", "ab"),
         ("string", " 06", " 06"),
     ],
 )
