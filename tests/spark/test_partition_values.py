@@ -160,6 +160,33 @@ def test_spellings_of_other_types(
     assert names(acid) == []
 
 
+@pytest.mark.parametrize(
+    ("kind", "value", "chosen_by"),
+    [
+        ("DECIMAL(5,1)", "1.3", "p <= 1.25"),
+        ("DECIMAL(5,1)", "1.2", "p >= 1.24"),
+        ("INT", "2", "p >= 5 / 2"),
+        ("DATE", "'2024-01-05'", "p >= TIMESTAMP'2024-01-05 12:00:00'"),
+        ("DATE", "'2024-01-05'", "p > '2024-01-04 12:00:00'"),
+        ("CHAR(3)", "'abc'", "p >= 'abcd'"),
+        ("VARCHAR(3)", "'abc'", "p <> 'abcd'"),
+    ],
+)
+def test_no_partition_is_dropped_by_a_value_that_its_column_rounds_or_cuts(
+    acid: AcidSession, kind: str, value: str, chosen_by: str
+) -> None:
+    """Five of these would drop a partition that does not fulfil the condition."""
+    acid.sql(f"CREATE TABLE t (id INT) PARTITIONED BY (p {kind}) {ACID}")
+    acid.sql(f"INSERT INTO t VALUES (1, {value})")
+    with pytest.raises(e.StatementError, match="by another value") as caught:
+        acid.sql(f"ALTER TABLE t DROP PARTITION ({chosen_by})")
+    assert (caught.value.line, caught.value.column) == (1, 31)
+    assert len(names(acid)) == 1
+    for exact in ("p >= TIMESTAMP'2024-01-05 00:00:00'",) if kind == "DATE" else (f"p >= {value}",):
+        acid.sql(f"ALTER TABLE t DROP PARTITION ({exact})")
+    assert names(acid) == []
+
+
 def test_a_bad_partition_stops_changes_of_itself_only(acid: AcidSession, tmp_path: Path) -> None:
     adopted(acid, tmp_path, "INT", "six", "7", "08", "8")
     acid.sql("INSERT INTO t VALUES (10, 7), (11, 9)")

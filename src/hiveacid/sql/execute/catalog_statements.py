@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import operator
+import re
 import uuid
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from decimal import Decimal
+from decimal import Decimal, InvalidOperation
 from functools import partial
 from typing import Any
 
@@ -333,7 +334,28 @@ def _condition(execution: ExecutionContext, table: TableDefinition, item: Partit
         if not isinstance(written, str):
             raise
         bound = written  # the name of another engine's partition, which may be no value of the column
+    given = values[column.name]
+    if item.operator != "=" and bound is not None and not _is_exact(column, str(given), bound):
+        raise errors.StatementError(
+            f"{column.name} is {column.type}, where {given} becomes {bound}: PARTITION ({column.name} {item.operator} …) would choose "
+            f"by another value; write a {column.type}",
+            line=item.line,
+            column=item.at_column,
+        )
     return _Condition(index, column, item.operator, bound, written)
+
+
+def _is_exact(column: Column, given: str, bound: str) -> bool:
+    """Tell whether a value was neither rounded nor cut when it became one of the column's type; ``bound``: its text then."""
+    kind = column.type.partition("(")[0]
+    if kind == "date":  # a time of day is lost, unless it is midnight
+        return re.fullmatch(r"[^ T]+([ T][0:.]*)?", given.strip()) is not None
+    if kind not in NUMERIC_TYPES:
+        return kind not in ("char", "varchar") or given.rstrip(" ") == bound.rstrip(" ")
+    try:
+        return given == bound or Decimal(given) == Decimal(bound)
+    except InvalidOperation:
+        return False
 
 
 def comparable(column: Column, text: str | None) -> Decimal | tuple[int, str] | str | None:
