@@ -1,16 +1,12 @@
-"""Databases, tables and partitions: create, drop, alter, truncate; CREATE TABLE AS SELECT, and adoption of a directory by it; the partitions that DROP PARTITION names."""
+"""Databases, tables and partitions: create, drop, alter, truncate; CREATE TABLE AS SELECT, and adoption of a directory by it."""
 
 from __future__ import annotations
 
-import operator
-import re
 import uuid
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass, replace
-from decimal import Decimal, InvalidOperation
+from dataclasses import replace
 from functools import partial
-from typing import Any
 
 from pyspark.sql import DataFrame
 
@@ -28,16 +24,14 @@ from hiveacid.config.property_definitions import (
 from hiveacid.core.model import (
     Column,
     DatabaseDefinition,
-    Partition,
     StorageFormat,
     TableDefinition,
     TableKind,
     TableName,
 )
 from hiveacid.core.schema import evolution
-from hiveacid.core.schema.partitions import canonical_text
 from hiveacid.core.schema.storage_formats import ORC, storage_format
-from hiveacid.core.schema.types import LOCAL_TIMESTAMP, NUMERIC_TYPES, quote_name
+from hiveacid.core.schema.types import quote_name
 from hiveacid.core.snapshot.directory_listing import FileEntry
 from hiveacid.core.transactions.locks_and_conflicts import LockComponent, LockType
 from hiveacid.ports.transactions import Operation, current_write_ids_of
@@ -47,15 +41,15 @@ from hiveacid.sql.binding.table_sources import millis_of
 from hiveacid.sql.binding.view_text import hive_columns_of
 from hiveacid.sql.execute.change_rows import spec_values
 from hiveacid.sql.execute.context import ExecutionContext, string_rows, write_result
+from hiveacid.sql.execute.partition_conditions import chosen_partitions, selection_of
 from hiveacid.sql.execute.queries_and_views import bound_frame
-from hiveacid.sql.statements import PartitionItem, PartitionSpec, administration, definitions
+from hiveacid.sql.statements import administration, definitions
 from hiveacid.sql.statements.definitions import CreateTable, CreateTableLike
 from hiveacid.storage.paths import absolute
 from hiveacid.table import tags
 from hiveacid.table.cleaning.remove_files import remove_table, without_owner
 from hiveacid.table.context import Context
 from hiveacid.table.definition import lock_of_location
-from hiveacid.table.partitions import static_values
 from hiveacid.table.read.history_and_time_travel import Instant, PointInTime, point_of_version
 from hiveacid.table.write.constraints import require_defaults_fit, require_evaluable
 from hiveacid.table.write.insert import InsertOptions, write_rows
@@ -203,24 +197,14 @@ def unsupported(_: ExecutionContext, statement: administration.UnsupportedStatem
     raise errors.UnsupportedFeatureError(statement.advice)
 
 
-_COMPARISONS: Mapping[str, Callable[[Any, Any], bool]] = {
-    "=": operator.eq,
-    "<>": operator.ne,
-    "<": operator.lt,
-    "<=": operator.le,
-    ">": operator.gt,
-    ">=": operator.ge,
-}
-
-
 def drop_partitions(execution: ExecutionContext, statement: definitions.DropPartitions) -> None:
     """ALTER TABLE DROP PARTITION; missing ones are an error as in `drop_table` (Hive's ``AlterTableDropPartitionAnalyzer``)."""
     context = execution.context
     if_exists = statement.if_exists or context.settings.get(setting_definitions.DROP_IGNORES_NONEXISTENT)
     name = execution.find(statement.table)
     table = context.require(name)
-    selections = [_selection(execution, table, spec) for spec in statement.specs]
-    chosen = partial(_chosen_partitions, selections, if_exists=if_exists)
+    selections = [selection_of(execution, table, spec) for spec in statement.specs]
+    chosen = partial(chosen_partitions, selections, if_exists=if_exists)
     ddl.drop_partitions(context, name, chosen, if_exists=if_exists)
 
 
@@ -230,13 +214,13 @@ def rename_partition(execution: ExecutionContext, statement: definitions.RenameP
     table = context.require(name)
     wanted = ddl.partition_values(context, table, spec_values(execution, statement.new_spec) or {})
     ddl.require_full_spec(table, [item.column for item in statement.spec])
-    alter_table.rename_partition(context, name, _selection(execution, table, statement.spec).of, wanted)
+    alter_table.rename_partition(context, name, selection_of(execution, table, statement.spec).of, wanted)
 
 
 def repair_table(execution: ExecutionContext, statement: definitions.RepairTable) -> DataFrame:
     """MSCK, and ALTER TABLE RECOVER PARTITIONS: one row a line of Hive's report."""
     context, name = execution.context, execution.find(statement.table)
-    choose = _selection(execution, context.require(name), statement.partition).of
+    choose = selection_of(execution, context.require(name), statement.partition).of
     lines = repair_partitions(context, name, choose, add=statement.add, drop=statement.drop)
     return string_rows(context.env, ("result",), [(line,) for line in lines])
 
@@ -265,112 +249,6 @@ def drop_tag(execution: ExecutionContext, statement: definitions.DropTag) -> Non
     tags.drop_tag(
         execution.context, execution.find(statement.table), statement.tag, if_exists=statement.if_exists
     )
-
-
-@dataclass(frozen=True)
-class _Condition:
-    """Member of PARTITION (...): compares a column with a value. ``written``: the value's own text, if it stands behind ``=``."""
-
-    index: int
-    column: Column
-    operator: str
-    bound: str | None
-    written: object
-
-    def holds(self, partition: Partition) -> bool:
-        text = partition.values[self.index]
-        if text is None or self.bound is None:
-            return text is None and self.bound is None and self.operator == "="
-        value, bound = comparable(self.column, text), comparable(self.column, self.bound)
-        if value is None or bound is None:
-            return self.operator == "=" and text == self.written
-        return _COMPARISONS[self.operator](value, bound)
-
-
-@dataclass(frozen=True)
-class _Selection:
-    """PARTITION (...): the partitions of exactly its ``texts`` (column, value), or else those of its values."""
-
-    columns: Sequence[str]
-    conditions: Sequence[_Condition]
-    texts: frozenset[tuple[str, str | None]]
-
-    def of(self, partitions: Sequence[Partition]) -> Sequence[Partition]:
-        matches = [each for each in partitions if all(one.holds(each) for one in self.conditions)]
-        exact = [each for each in matches if self.texts <= {*zip(self.columns, each.values, strict=True)}]
-        return exact or matches
-
-
-def _chosen_partitions(
-    selections: Sequence[_Selection], partitions: Sequence[Partition], *, if_exists: bool
-) -> Sequence[Partition]:
-    chosen = [selection.of(partitions) for selection in selections]
-    if not if_exists and not all(chosen):
-        return []  # which raises NoSuchPartitionError
-    wanted = {partition.values for of_spec in chosen for partition in of_spec}
-    return [partition for partition in partitions if partition.values in wanted]
-
-
-def _selection(execution: ExecutionContext, table: TableDefinition, spec: PartitionSpec) -> _Selection:
-    texts = ((item.column, item.literal.value) for item in spec if item.literal and item.operator == "=")
-    conditions = [_condition(execution, table, item) for item in spec]
-    return _Selection(table.partition_column_names, conditions, frozenset(texts))
-
-
-def _condition(execution: ExecutionContext, table: TableDefinition, item: PartitionItem) -> _Condition:
-    names = table.partition_column_names
-    if item.column not in names:
-        raise errors.no_such_column(
-            table.name, item.column, names, kind="partition column", line=item.line, column=item.at_column
-        )
-    index = names.index(item.column)
-    column = table.partition_columns[index]
-    one_column_table = TableDefinition(table.name, (), table.storage, "", (column,))
-    values = spec_values(execution, (item,)) or {}
-    written = values[column.name] if item.operator == "=" else None
-    try:
-        bound = static_values(execution.context, one_column_table, values)[column.name]
-    except (errors.DataError, errors.SchemaMismatchError):
-        if not isinstance(written, str):
-            raise
-        bound = written  # the name of another engine's partition, which may be no value of the column
-    given = values[column.name]
-    if item.operator != "=" and bound is not None and not _is_exact(column, str(given), bound):
-        raise errors.StatementError(
-            f"{column.name} is {column.type}, where {given} becomes {bound}: PARTITION ({column.name} {item.operator} …) would choose "
-            f"by another value; write a {column.type}",
-            line=item.line,
-            column=item.at_column,
-        )
-    return _Condition(index, column, item.operator, bound, written)
-
-
-def _is_exact(column: Column, given: str, bound: str) -> bool:
-    """Tell whether a value was neither rounded nor cut when it became one of the column's type; ``bound``: its text then."""
-    kind = column.type.partition("(")[0]
-    if kind == "date":  # a time of day is lost, unless it is midnight
-        return re.fullmatch(r"[^ T]+([ T][0:.]*)?", given.strip()) is not None
-    if kind not in NUMERIC_TYPES:
-        return kind not in ("char", "varchar") or given.rstrip(" ") == bound.rstrip(" ")
-    try:
-        return given == bound or Decimal(given) == Decimal(bound)
-    except InvalidOperation:
-        return False
-
-
-def comparable(column: Column, text: str | None) -> Decimal | tuple[int, str] | str | None:
-    """Return a partition value in a form that compares as the column's values do; None if only its text is known."""
-    kind = column.type.partition("(")[0]
-    canonical = text and (text if kind == LOCAL_TIMESTAMP else canonical_text(text, column.type))
-    if not canonical:
-        return None
-    if kind in NUMERIC_TYPES:
-        number = Decimal(canonical)
-        return None if number.is_nan() else number
-    if kind in ("date", "timestamp"):
-        year, _, rest = canonical[1:].partition("-")
-        return int(f"{canonical[0]}{year}"), rest
-    return canonical
 
 
 def create_table(execution: ExecutionContext, statement: CreateTable) -> DataFrame | None:

@@ -37,9 +37,9 @@ from hiveacid.spark.session.jvm import try_cast
 from hiveacid.sql.binding.source_positions import spark_errors_at_source
 from hiveacid.sql.binding.view_text import find_hiveacid_view
 from hiveacid.sql.execute import show_rows
-from hiveacid.sql.execute.catalog_statements import comparable
 from hiveacid.sql.execute.change_rows import spec_values
 from hiveacid.sql.execute.context import ExecutionContext, Row, small_frame, string_rows
+from hiveacid.sql.execute.partition_conditions import comparable
 from hiveacid.sql.statements import PartitionSpec, TableRef, administration
 from hiveacid.sql.statements.administration import (
     DescribeDatabase,
