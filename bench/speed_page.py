@@ -250,7 +250,8 @@ def main() -> None:
             print(f"== no place for {name}")
     PAGE.write_text(text)
     for chart in source.parent.glob("*.svg"):
-        shutil.copy(chart, PAGE.with_suffix("") / chart.name)
+        if f"speed/{chart.name}" in text:
+            shutil.copy(chart, PAGE.with_suffix("") / chart.name)
 
 
 if __name__ == "__main__":
