@@ -125,7 +125,8 @@ def other_results(
 ) -> list[dict[str, object]]:
     """Return the results in ``bench.json`` that a run of these sections on these masters does not measure anew.
 
-    None where there is no ``bench.json`` yet. Raises ValueError if they were measured with another version of Spark, or with other ``facts``.
+    No results where there is no ``bench.json`` yet. Raises ValueError if they were measured with another version of Spark, or with
+    other ``facts``.
     """
     path = directory / "bench.json"
     if not path.exists():

@@ -328,9 +328,8 @@ class Migration:
         marked = state.table.with_properties({MIGRATION.name: self._mark_in_source})
         source.alter_table(name, marked, seen=state.table)
         try:
-            self._require_no_other_txns(
-                held[0].txn_id
-            )  # a reader may have begun before it could see the mark
+            # a reader may have begun before it could see the mark
+            self._require_no_other_txns(held[0].txn_id)
             self._make_database(name.database)
             definition = self._translated(state)
             target.restart_write_ids(definition, (MIGRATION.name, self._mark_in_target))

@@ -2,7 +2,8 @@
 
 ``write`` runs in the tasks, ``commit`` and ``abort`` in a process of the driver, which is a new one for every batch.
 Staged files lie below the table in ``.hiveacid-stream-<query>/<attempt>/``, hidden from every reader. The driver turns
-their instants into wall-clock times where the table has a TIMESTAMP, as in Hive. The first commit of the next run removes files of dead attempts.
+their instants into wall-clock times where the table has a TIMESTAMP, as in Hive. The first commit of the next run removes files
+of dead attempts.
 """
 
 from __future__ import annotations
